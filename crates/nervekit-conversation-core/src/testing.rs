@@ -1,0 +1,1 @@
+//! What the author of a backend or of a host tests with.
