@@ -1,0 +1,145 @@
+//! How an execution ended.
+
+use std::fmt;
+
+use nervekit_types::{ConversationId, ExecutionId};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{DeniedCall, FailureReason};
+
+/// How an execution ended, derived from its last `execution_state` event and replayed with it.
+///
+/// Dropping it unread would hide a failure:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # async fn f(conversation: nervekit_conversation_core::Conversation) {
+/// conversation.finished().await; // unused `Result` that must be used
+/// # }
+/// ```
+///
+/// ```
+/// use nervekit_conversation_core::{Ending, Outcome};
+/// fn code(outcome: &Outcome) -> i32 {
+///     match &outcome.ending {
+///         Ending::Completed { .. } if outcome.denied.is_empty() => 0,
+///         Ending::Completed { .. } => 3,
+///         _ => 1,
+///     }
+/// }
+/// ```
+#[must_use = "an outcome says whether the work succeeded"]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The conversation.
+    pub conversation_id: ConversationId,
+    /// The execution that ended.
+    pub execution_id: ExecutionId,
+    /// How it ended.
+    pub ending: Ending,
+    /// Calls that were denied because no person could be asked.
+    pub denied: Vec<DeniedCall>,
+}
+
+impl Outcome {
+    pub(crate) const fn new(
+        conversation_id: ConversationId,
+        execution_id: ExecutionId,
+        ending: Ending,
+        denied: Vec<DeniedCall>,
+    ) -> Self {
+        Self { conversation_id, execution_id, ending, denied }
+    }
+
+    /// The final answer's text, or why there is none.
+    ///
+    /// ```
+    /// use nervekit_conversation_core::{NotCompleted, Outcome};
+    /// fn answer(outcome: Outcome) -> Result<String, NotCompleted> {
+    ///     outcome.into_text()
+    /// }
+    /// ```
+    pub fn into_text(self) -> Result<String, NotCompleted> {
+        match self.ending {
+            Ending::Completed { text } => Ok(text),
+            Ending::Failed { reason, message } => Err(NotCompleted::Failed { reason: Box::new(reason), message }),
+            Ending::Cancelled => Err(NotCompleted::Cancelled),
+            Ending::Interrupted => Err(NotCompleted::Interrupted),
+        }
+    }
+}
+
+/// The ways an execution ends.
+///
+/// ```
+/// use nervekit_conversation_core::Ending;
+/// assert_eq!(Ending::Cancelled.kind(), "cancelled");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ending", rename_all = "snake_case")]
+pub enum Ending {
+    /// With a final answer.
+    Completed {
+        /// The text of the answer.
+        text: String,
+    },
+    /// Without one.
+    Failed {
+        /// Why, as data.
+        reason: FailureReason,
+        /// Why, in words.
+        message: String,
+    },
+    /// It was stopped.
+    Cancelled,
+    /// A crash interrupted it.
+    Interrupted,
+}
+
+impl Ending {
+    /// The ending's name.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// An execution that ended without a final answer.
+///
+/// ```
+/// use nervekit_conversation_core::NotCompleted;
+/// assert_eq!(NotCompleted::Cancelled.to_string(), "the work was stopped before it was done");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotCompleted {
+    /// It failed.
+    Failed {
+        /// Why, as data.
+        reason: Box<FailureReason>,
+        /// Why, in words.
+        message: String,
+    },
+    /// It was stopped.
+    Cancelled,
+    /// A crash interrupted it; `continue_processing` carries on.
+    Interrupted,
+}
+
+impl fmt::Display for NotCompleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { message, .. } => f.write_str(message),
+            Self::Cancelled => f.write_str("the work was stopped before it was done"),
+            Self::Interrupted => f.write_str("the work was interrupted; `continue_processing` carries on"),
+        }
+    }
+}
+
+impl std::error::Error for NotCompleted {}

@@ -1,0 +1,365 @@
+//! Committing: a batch of changes becomes one conditional write of the backend.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nervekit_types::{BatchId, ConversationId, Digest};
+
+use super::change::{Change, LeaseStep, Role};
+use super::record::{self, IndexEntry, Record};
+use super::row::{Rows, Versioned, wakes};
+use super::{CommitError, Store, StoreError, key};
+use crate::backend::{BackendError, Change as RowChange, CommitNumber, Expect, Refused, Table, Write, WriteSet};
+use crate::conversation::{ConversationConfig, ProjectRecord};
+use crate::event::Event;
+use crate::store::row::{CoreRow, MailboxRow};
+
+/// The most bytes that one batch may write: a database takes them in one transaction without trouble, and two of
+/// the largest events fit.
+const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How often a place in the event index is tried when another store over the same backend took it.
+const INDEX_ATTEMPTS: u32 = 64;
+
+/// One atomic durable change. Committing it twice is harmless: it has an id, and the second time answers as the
+/// first.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    id: BatchId,
+    writes: Vec<Write>,
+    appended: Vec<IndexEntry>,
+    parts: Vec<Part>,
+}
+
+/// What a batch does to one conversation, ready to be taken over by its rows.
+#[derive(Clone, Debug)]
+struct Part {
+    conversation_id: ConversationId,
+    change: Change,
+    chain_hash: Option<Digest>,
+    listed: bool,
+}
+
+/// A batch that is durable.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The number of the commit: the version of every record it wrote.
+    pub number: CommitNumber,
+    /// The events it appended, with their chain hashes.
+    pub events: Vec<Arc<Event>>,
+    parts: Vec<Part>,
+}
+
+impl Batch {
+    pub(super) const fn new(id: BatchId) -> Self {
+        Self { id, writes: Vec::new(), appended: Vec::new(), parts: Vec::new() }
+    }
+
+    /// The batch's id.
+    #[must_use]
+    pub const fn id(&self) -> BatchId {
+        self.id
+    }
+
+    fn write(&mut self, table: Table, key: Bytes, expect: Expect, change: RowChange) {
+        self.writes.push(Write::new(table, key, change).expect(expect));
+    }
+
+    fn put(&mut self, table: Table, key: Bytes, expect: Expect, value: Vec<u8>) {
+        self.write(table, key, expect, RowChange::Put(value.into()));
+    }
+
+    /// Adds a project, or replaces the one that was read with this version.
+    pub fn project(&mut self, project: &ProjectRecord, read: Option<CommitNumber>) {
+        let expect = read.map_or(Expect::Absent, Expect::Version);
+        self.put(key::PROJECTS, key::project(project.id), expect, project.encode());
+    }
+
+    /// Adds a conversation without events to a project that was read with this version.
+    pub fn create(
+        &mut self,
+        id: ConversationId,
+        core: &CoreRow,
+        config: &ConversationConfig,
+        mailbox: &MailboxRow,
+        project_read: CommitNumber,
+    ) {
+        let project = core.project_id;
+        self.write(key::PROJECTS, key::project(project), Expect::Version(project_read), RowChange::Keep);
+        self.put(key::CORE, key::of(id), Expect::Absent, core.encode());
+        self.put(key::MAILBOX, key::of(id), Expect::Absent, mailbox.encode());
+        self.put(key::CONFIG, key::of(id), Expect::Absent, config.encode());
+        let place = key::project_conversation(project, id);
+        self.put(key::PROJECT_CONVERSATIONS, place, Expect::Absent, Vec::new());
+    }
+
+    /// Adds a change of a conversation, drafted on these rows.
+    ///
+    /// A mailbox change that touches what only the owner may write is refused here, before anything is written.
+    pub fn change(&mut self, rows: &Rows, mut change: Change) -> Result<(), StoreError> {
+        if change.role == Role::Mailbox
+            && (change.core.is_some() || !change.events.is_empty() || change.lease != LeaseStep::Keep)
+        {
+            return Err(StoreError::Damaged("a mailbox change may not write what belongs to the owner".into()));
+        }
+        let id = rows.id;
+        self.lease(rows, &change);
+        let (core, chain_hash) = self.events(rows, &mut change);
+        if let Some(core) = core {
+            self.put(key::CORE, key::of(id), Expect::Version(rows.core.version), core.encode());
+        }
+        if let Some(mailbox) = &change.mailbox {
+            self.put(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), mailbox.encode());
+        } else if change.guards_mailbox {
+            self.write(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), RowChange::Keep);
+        }
+        if let Some(config) = &change.config {
+            self.put(key::CONFIG, key::of(id), Expect::Version(rows.config.version), config.encode());
+        }
+        for (call, changed) in &change.calls {
+            let expect = rows.calls.get(call).map_or(Expect::Absent, |row| Expect::Version(row.version));
+            let change = changed.as_ref().map_or(RowChange::Delete, |call| RowChange::Put(call.encode().into()));
+            self.write(key::CALLS, key::call(id, *call), expect, change);
+        }
+        for (at, changed) in &change.queue {
+            let expect = rows.queue.get(at).map_or(Expect::Absent, |row| Expect::Version(row.version));
+            let change = changed.as_ref().map_or(RowChange::Delete, |input| RowChange::Put(input.encode().into()));
+            self.write(key::QUEUE, key::queued(id, *at), expect, change);
+        }
+        for (input, fate) in &change.fates {
+            // The mailbox row's version guards these: a fate changes only with the queue.
+            self.put(key::FATES, key::fate(id, *input), Expect::Any, fate.encode());
+        }
+        if let Some((slot, outcome)) = &change.outcome {
+            self.put(key::OUTCOMES, key::outcome(id, *slot), Expect::Any, outcome.encode());
+        }
+        if let Some(todos) = &change.todos {
+            self.put(key::TODOS, key::of(id), Expect::Any, todos.encode());
+        }
+        for (name, content) in &change.documents {
+            let expect = rows.documents.get(name).map_or(Expect::Absent, |row| Expect::Version(row.version));
+            self.put(key::DOCUMENTS, key::document(id, name), expect, content.clone());
+        }
+        for read in &change.file_reads {
+            self.put(key::FILE_READS, key::file_read(id, &read.path), Expect::Any, read.encode());
+        }
+        for (digest, bytes) in &change.policies {
+            let place = Bytes::copy_from_slice(digest.as_bytes());
+            self.put(key::POLICIES, place, Expect::Any, bytes.clone());
+        }
+        let listed = self.list(rows, &change);
+        self.parts.push(Part { conversation_id: id, change, chain_hash, listed });
+        Ok(())
+    }
+
+    fn lease(&mut self, rows: &Rows, change: &Change) {
+        if change.role == Role::Mailbox {
+            return;
+        }
+        let place = key::of(rows.id);
+        let expect = rows.lease.as_ref().map_or(Expect::Absent, |lease| Expect::Version(lease.version));
+        match change.lease {
+            LeaseStep::Hold(lease) => self.put(key::LEASES, place, expect, lease.encode()),
+            LeaseStep::Release => {
+                if let Some(lease) = &rows.lease {
+                    self.put(key::LEASES, place, expect, lease.value.given_back().encode());
+                }
+            }
+            LeaseStep::Keep => self.write(key::LEASES, place, expect, RowChange::Keep),
+        }
+    }
+
+    /// Writes the events, chained, and returns the core row with the last hash.
+    fn events(&mut self, rows: &Rows, change: &mut Change) -> (Option<CoreRow>, Option<Digest>) {
+        let Some(mut core) = change.core.clone() else { return (None, None) };
+        for event in &mut change.events {
+            let value = record::encode_event(event, core.chain_hash);
+            core.chain_hash = event.chain_hash;
+            self.put(key::EVENTS, key::event(rows.id, event.sequence), Expect::Absent, value);
+        }
+        if let (Some(first), Some(last)) = (change.events.first(), change.events.last()) {
+            self.appended.push(IndexEntry {
+                conversation_id: rows.id,
+                lead: core.parent_conversation_id,
+                project_id: core.project_id,
+                first: first.sequence,
+                last: last.sequence,
+            });
+        }
+        let chain_hash = core.chain_hash;
+        (Some(core), Some(chain_hash))
+    }
+
+    /// Keeps the list of unfinished conversations. A batch that takes a conversation off it must not miss an
+    /// input or a mark that somebody writes at the same time, so it holds only on an unchanged mailbox row.
+    fn list(&mut self, rows: &Rows, change: &Change) -> bool {
+        let core = change.core.as_ref().unwrap_or(&rows.core.value);
+        let mailbox = change.mailbox.as_ref().unwrap_or(&rows.mailbox.value);
+        let has_call = || {
+            rows.calls.keys().any(|id| !change.calls.contains_key(id)) || change.calls.values().any(Option::is_some)
+        };
+        let has_input = || {
+            let kept = rows.queue.iter().filter(|(at, _)| !change.queue.contains_key(*at)).map(|(_, row)| &row.value);
+            kept.chain(change.queue.values().flatten()).any(|input| wakes(mailbox, input))
+        };
+        let unfinished = core.open_execution.is_some() || has_call() || has_input();
+        let place = key::of(rows.id);
+        match (rows.listed, unfinished) {
+            (_, true) if !rows.listed => self.put(key::UNFINISHED, place, Expect::Any, Vec::new()),
+            (true, false) => {
+                if change.mailbox.is_none() && !change.guards_mailbox {
+                    let version = Expect::Version(rows.mailbox.version);
+                    self.write(key::MAILBOX, place.clone(), version, RowChange::Keep);
+                }
+                self.write(key::UNFINISHED, place, Expect::Any, RowChange::Delete);
+            }
+            _ => {}
+        }
+        unfinished
+    }
+
+    fn size(&self) -> u64 {
+        let bytes = self.writes.iter().map(|write| match &write.change {
+            RowChange::Put(value) => write.key.len() + value.len(),
+            RowChange::Keep | RowChange::Delete => write.key.len(),
+        });
+        bytes.map(|bytes| bytes as u64).sum()
+    }
+}
+
+impl Store {
+    /// Commits a batch: all of it, or nothing. After [`CommitError::Unknown`] commit the same batch again; it
+    /// asks first whether it is durable already.
+    pub async fn commit(&self, batch: &mut Batch) -> Result<Committed, CommitError> {
+        let size = batch.size();
+        if size > MAX_BATCH_BYTES {
+            return Err(CommitError::TooLarge { size, limit: MAX_BATCH_BYTES });
+        }
+        let mut attempts = 0;
+        loop {
+            let places: Vec<u64> = batch.appended.iter().map(|_| self.index.allocate()).collect();
+            let result = self.write(batch, &places).await;
+            let unsettled = matches!(result, Err(CommitError::Unknown(_)));
+            for place in places {
+                // A place of unknown fate stays in flight, or a reader could pass it by before it appears.
+                if !unsettled {
+                    self.index.settle(place);
+                }
+            }
+            match result {
+                Err(CommitError::Conflict { record }) if record == key::INDEX.name() && attempts < INDEX_ATTEMPTS => {
+                    // Another store over the same backend was here.
+                    attempts += 1;
+                    let end = self.stored_index_end().await.map_err(|error| match error {
+                        StoreError::Backend(error) => CommitError::Backend(error),
+                        _ => CommitError::Conflict { record },
+                    })?;
+                    self.index.advance_to(end);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn write(&self, batch: &mut Batch, places: &[u64]) -> Result<Committed, CommitError> {
+        let mut set = WriteSet::new(batch.id);
+        set.writes.clone_from(&batch.writes);
+        for (place, entry) in places.iter().zip(&batch.appended) {
+            let change = RowChange::Put(entry.encode().into());
+            set.writes.push(Write::new(key::INDEX, key::index(*place), change).expect(Expect::Absent));
+        }
+        let answer = match self.backend.write(vec![set]).await {
+            Ok(mut answers) => answers.pop(),
+            Err(error @ BackendError::Unknown { .. }) => match self.backend.applied(batch.id).await {
+                Ok(Some(number)) => Some(Ok(number)),
+                Ok(None) => return Err(CommitError::Backend(not_written(error))),
+                Err(_) => return Err(CommitError::Unknown(error)),
+            },
+            Err(error) => return Err(CommitError::Backend(error)),
+        };
+        match answer {
+            Some(Ok(number)) => Ok(batch.committed(number)),
+            Some(Err(refused)) => Err(refusal(&refused)),
+            None => Err(CommitError::Conflict { record: "batch" }),
+        }
+    }
+}
+
+fn refusal(refused: &Refused) -> CommitError {
+    if refused.table == key::LEASES {
+        CommitError::Fenced
+    } else if refused.found.is_none() && (refused.table == key::CORE || refused.table == key::MAILBOX) {
+        CommitError::NotFound
+    } else {
+        CommitError::Conflict { record: refused.table.name() }
+    }
+}
+
+/// The error of a write of which is known by now that it did not happen.
+fn not_written(error: BackendError) -> BackendError {
+    match error {
+        BackendError::Unknown { store, source } => BackendError::Unavailable { store, source },
+        error => error,
+    }
+}
+
+impl Batch {
+    fn committed(&mut self, number: CommitNumber) -> Committed {
+        let mut parts = std::mem::take(&mut self.parts);
+        let events = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.change.events)).map(Arc::new).collect();
+        Committed { number, events, parts }
+    }
+}
+
+impl Rows {
+    /// Takes over what was committed of this conversation.
+    pub fn apply(&mut self, committed: &mut Committed) {
+        let number = committed.number;
+        if let Some(at) = committed.parts.iter().position(|part| part.conversation_id == self.id) {
+            self.apply_part(committed.parts.swap_remove(at), number);
+        }
+    }
+
+    fn apply_part(&mut self, part: Part, number: CommitNumber) {
+        let Part { change, chain_hash, listed, .. } = part;
+        self.listed = listed;
+        match change.lease {
+            LeaseStep::Hold(lease) => self.lease = Some(Versioned::new(lease, number)),
+            LeaseStep::Release => {
+                self.lease = self.lease.take().map(|lease| Versioned::new(lease.value.given_back(), number));
+            }
+            LeaseStep::Keep => {}
+        }
+        if let Some(mut core) = change.core {
+            core.chain_hash = chain_hash.unwrap_or(core.chain_hash);
+            self.core = Versioned::new(core, number);
+        }
+        if let Some(mailbox) = change.mailbox {
+            self.mailbox = Versioned::new(mailbox, number);
+        }
+        if let Some(config) = change.config {
+            self.config = Versioned::new(config, number);
+        }
+        for (id, call) in change.calls {
+            match call {
+                Some(call) => self.calls.insert(id, Versioned::new(call, number)),
+                None => self.calls.remove(&id),
+            };
+        }
+        for (at, input) in change.queue {
+            match input {
+                Some(input) => self.queue.insert(at, Versioned::new(input, number)),
+                None => self.queue.remove(&at),
+            };
+        }
+        if let Some((slot, outcome)) = change.outcome {
+            self.outcomes.insert(slot, Versioned::new(outcome, number));
+        }
+        if let Some(todos) = change.todos {
+            self.todos = Some(Versioned::new(todos, number));
+        }
+        for (name, content) in change.documents {
+            self.documents.insert(name, Versioned::new(content, number));
+        }
+    }
+}
