@@ -1,7 +1,7 @@
 //! Shorter histories: what to keep, what to ask for, what comes of it.
 //!
 //! The three steps are pure: [`plan`] chooses the cut, [`summary_request`] makes the request that summarises
-//! what lies before it, and [`apply`] judges the answer. [`Harness::compact`](crate::Harness::compact) drives
+//! what lies before it, and [`apply`] judges the answer. [`Harness::compact`] drives
 //! them with a model.
 //!
 //! ```

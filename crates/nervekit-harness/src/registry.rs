@@ -60,7 +60,7 @@ crate::port::forward!(#[async_trait] ModelResolver {
 /// ```
 /// use std::sync::Arc;
 /// use nervekit_harness::{ModelInfo, ResolvedModel, ScriptedModel, ThinkingLevel};
-/// let plain = ScriptedModel::new([]).info(ModelInfo::new("demo", "plain"));
+/// let plain = ScriptedModel::new([]).with_info(ModelInfo::new("demo", "plain"));
 /// let resolved = ResolvedModel::new(Arc::new(plain), ThinkingLevel::High);
 /// assert_eq!(resolved.thinking, ThinkingLevel::Off);
 /// assert_eq!(resolved.clamped_from, Some(ThinkingLevel::High));
@@ -389,7 +389,7 @@ mod tests {
     #[tokio::test]
     async fn a_level_that_the_model_lacks_is_clamped_and_said() {
         let info = ModelInfo::new("demo", "two").thinking([ThinkingLevel::High, ThinkingLevel::Low]);
-        let registry = ModelRegistry::new().register(ScriptedModel::new([]).info(info));
+        let registry = ModelRegistry::new().register(ScriptedModel::new([]).with_info(info));
         let selection = ModelSelection::new("demo", "two");
         for (wanted, given) in [
             (ThinkingLevel::Off, ThinkingLevel::Low),

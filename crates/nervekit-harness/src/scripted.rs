@@ -73,7 +73,7 @@ impl ScriptedModel {
 
     /// Sets what the model claims to be.
     #[must_use]
-    pub fn info(mut self, info: ModelInfo) -> Self {
+    pub fn with_info(mut self, info: ModelInfo) -> Self {
         self.info = info;
         self
     }

@@ -247,7 +247,7 @@ fn history() -> Messages {
 }
 
 async fn compact(reply: ScriptedReply) -> Result<Compaction, CompactionError> {
-    let model = ScriptedModel::new([reply]).info(ModelInfo::new("p", "m").context_window(10_000));
+    let model = ScriptedModel::new([reply]).with_info(ModelInfo::new("p", "m").context_window(10_000));
     let result =
         StandardHarness::new().compact(Arc::new(model.clone()), CompactionRequest::new(history())).await;
     assert_eq!(model.requests().len(), 1);
