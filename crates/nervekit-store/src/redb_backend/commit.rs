@@ -82,19 +82,19 @@ fn apply(
     for set in sets {
         let id = set.id.raw().as_u128();
         let known = young.get(id)?.or(old.get(id)?).and_then(|number| CommitNumber::new(number.value()));
-        answers.push(match known {
-            Some(number) => Ok(number),
-            None => match rows.refusal(&set.writes)? {
-                Some(refused) => Err(refused),
-                None => {
-                    let number = CommitNumber::after(last);
-                    rows.change(set.writes, number)?;
-                    young.insert(id, number.get())?;
-                    last = Some(number);
-                    Ok(number)
-                }
-            },
-        });
+        if let Some(number) = known {
+            answers.push(Ok(number));
+            continue;
+        }
+        if let Some(refused) = rows.refusal(&set.writes)? {
+            answers.push(Err(refused));
+            continue;
+        }
+        let number = CommitNumber::after(last);
+        rows.change(set.writes, number)?;
+        young.insert(id, number.get())?;
+        last = Some(number);
+        answers.push(Ok(number));
     }
     if let Some(last) = last.filter(|_| last != before) {
         transaction.open_table(META)?.insert("last", last.get().to_be_bytes().as_slice())?;

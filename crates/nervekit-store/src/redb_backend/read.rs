@@ -5,8 +5,8 @@ use std::ops::Bound;
 use nervekit_conversation_core::{CommitNumber, Maintenance, MaintenanceReport, Range, Row, Table};
 use nervekit_types::BatchId;
 use redb::{
-    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, TableError, TableHandle,
+    AccessGuard, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, StorageError, TableDefinition, TableError, TableHandle,
 };
 
 use super::connection::Connection;
@@ -53,16 +53,18 @@ fn rows(transaction: &ReadTransaction, range: &Range) -> Result<Vec<Row>, Failur
     let Some(table) = open(transaction, &layout::rows_table(range.table))? else { return Ok(Vec::new()) };
     let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     let found = ReadableTable::range::<&[u8]>(&table, (Bound::Included(&*range.start), end))?;
-    let row =
-        |found: Result<(redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>), redb::StorageError>| {
-            let (key, stored) = found?;
-            layout::row(key.value(), stored.value())
-        };
     if range.reverse {
         found.rev().take(range.limit).map(row).collect()
     } else {
         found.take(range.limit).map(row).collect()
     }
+}
+
+type Found<'a> = Result<(AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>), StorageError>;
+
+fn row(found: Found<'_>) -> Result<Row, Failure> {
+    let (key, stored) = found?;
+    layout::row(key.value(), stored.value())
 }
 
 /// Does a job of upkeep. Blocks, for as long as it takes to read the file.
