@@ -1,1 +1,40 @@
 #![doc = include_str!("../README.md")]
+
+pub mod compaction;
+
+mod assembler;
+mod credential;
+mod error;
+mod estimate;
+mod event;
+mod function;
+mod harness;
+mod message;
+mod model;
+mod port;
+mod record;
+mod registry;
+mod request;
+mod retry;
+mod scripted;
+mod transport;
+
+pub use assembler::MessageAssembler;
+pub use compaction::{Compaction, CompactionError, CompactionRequest, CompactionSettings};
+pub use credential::{Credentials, EnvironmentCredentials};
+pub use error::{ProviderError, ProviderErrorKind};
+pub use estimate::{ContextEstimate, HeuristicTokens, TokenEstimator};
+pub use event::ModelEvent;
+pub use function::model_fn;
+pub use harness::{Harness, StandardHarness};
+pub use message::{
+    AssistantMessage, ContentBlock, Image, ImageSource, Message, Messages, MessagesIter, Origin, StopReason,
+    Text, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
+};
+pub use model::{Model, ModelInfo, ModelSelection, ModelStream, NameParseError, Prices, ThinkingLevel};
+pub use record::{Exchange, RecordModel};
+pub use registry::{Adapter, ModelRegistry, ModelResolver, Provider, ResolveError, ResolvedModel};
+pub use request::{ModelRequest, ResponseSchema, ToolSet, ToolSpec};
+pub use retry::{GiveUp, RetryModel, RetryPolicy};
+pub use scripted::{ScriptedModel, ScriptedReply};
+pub use transport::{HttpRequest, HttpResponse, Transport};
