@@ -10,7 +10,7 @@ use nervekit_types::Retry;
 ///     format!("restore a backup: {error}")
 /// }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// A newer build wrote it.
@@ -43,12 +43,12 @@ pub enum RecordError {
     #[error("the `event` record or one before it was changed: its hash is another")]
     Chain,
     /// What is to be stored could not be read again; nothing is written.
-    #[error("the `{record}` record cannot be stored: {source}")]
+    #[error("the `{record}` record cannot be stored: {problem}")]
     Unwritable {
         /// The kind of record.
         record: &'static str,
         /// What stands in the way.
-        source: serde_json::Error,
+        problem: Box<str>,
     },
 }
 

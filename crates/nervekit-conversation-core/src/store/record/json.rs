@@ -31,7 +31,7 @@ pub(super) fn write(
     bytes.extend_from_slice(record.as_bytes());
     bytes.extend_from_slice(br#"":"#);
     body(&mut Serializer::with_formatter(&mut bytes, Bounded(1)))
-        .map_err(|source| RecordError::Unwritable { record, source })?;
+        .map_err(|error| RecordError::Unwritable { record, problem: error.to_string().into() })?;
     bytes.push(b'}');
     Ok(bytes)
 }
