@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod compaction;
+#[cfg(feature = "openai-compatible")]
+pub mod wire;
 
 mod assembler;
 mod credential;

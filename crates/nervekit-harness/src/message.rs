@@ -199,6 +199,9 @@ pub struct AssistantMessage {
     /// The usage as the provider reported it, untouched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_usage: Option<Value>,
+    /// What the model said in place of an answer, where the provider keeps a refusal apart from texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// The provider's name in the registry; empty when not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub provider: String,
@@ -223,6 +226,7 @@ impl AssistantMessage {
             usage: Usage::default(),
             provider_stop_reason: None,
             reported_usage: None,
+            refusal: None,
             provider: String::new(),
             model: String::new(),
             response_id: None,
@@ -260,6 +264,13 @@ impl AssistantMessage {
     #[must_use]
     pub fn reported_usage(mut self, usage: Value) -> Self {
         self.reported_usage = Some(usage);
+        self
+    }
+
+    /// Sets the text of a refusal that the provider keeps apart.
+    #[must_use]
+    pub fn refusal(mut self, text: impl Into<String>) -> Self {
+        self.refusal = Some(text.into());
         self
     }
 
