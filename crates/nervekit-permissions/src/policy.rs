@@ -1,0 +1,339 @@
+//! The evaluator: pure, total, compiled once.
+
+mod compiled;
+mod entry;
+mod index;
+mod matcher;
+mod suggestion;
+mod verdict;
+
+use nervekit_types::Digest;
+
+pub use entry::EntryFilter;
+pub use verdict::Verdict;
+
+use crate::arguments::canonical;
+use crate::canonical::{CanonicalSubject, CanonicalTarget, Mark};
+use crate::decision::{CallOrigin, Decision};
+use crate::document::{DocumentScope, PolicyDocument, RuleSet};
+use crate::error::{DocumentError, DocumentProblem};
+use crate::evidence::{Precedence, RuleEvidence, RuleSource};
+use crate::path::ResolvedCall;
+use crate::rule::{Enforcement, Rule};
+use crate::target::Access;
+use compiled::CompiledRule;
+use index::Index;
+use verdict::Cause;
+
+/// How a condition is read: an allow needs certainty, what restricts needs a possibility.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Allow,
+    Restrict,
+}
+
+impl Reading {
+    const fn of(decision: Decision) -> Self {
+        match decision {
+            Decision::Allow => Self::Allow,
+            Decision::Prompt | Decision::Deny => Self::Restrict,
+        }
+    }
+}
+
+/// Which targets of a call are looked at.
+#[derive(Clone, Copy, Debug)]
+enum View {
+    All,
+    One(usize),
+}
+
+impl View {
+    fn targets(self, call: &ResolvedCall) -> &[CanonicalTarget] {
+        match self {
+            Self::All => &call.targets,
+            Self::One(index) => call.targets.get(index..=index).unwrap_or_default(),
+        }
+    }
+
+    fn primary(self, call: &ResolvedCall) -> Option<&CanonicalTarget> {
+        match self {
+            Self::All | Self::One(0) => call.targets.first(),
+            Self::One(_) => None,
+        }
+    }
+}
+
+/// Whether a tool that writes this target also shows what was there.
+fn reads_back(call: &ResolvedCall, target: &CanonicalTarget) -> bool {
+    call.descriptor.kind == crate::ToolKind::Filesystem && target.access() == Some(Access::Write)
+}
+
+/// Checks a rule by compiling it.
+pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
+    CompiledRule::compile(rule, RuleSource::RuleSet, "").map(drop)
+}
+
+/// Puts a policy together: a rule set, and the documents bound to it.
+///
+/// ```
+/// use nervekit_permissions::{builtin_rule_sets, Decision, Overlay, PolicyBuilder, PolicyDocument, Rule};
+/// let supervised = builtin_rule_sets().iter().find(|set| set.id == "supervised").unwrap();
+/// let document = PolicyDocument::new()
+///     .overlay(Overlay::new("supervised").rule(Rule::new("a", Decision::Deny)))
+///     .overlay(Overlay::new("autonomous").rule(Rule::new("b", Decision::Deny)));
+/// let policy = PolicyBuilder::new(supervised).user(&document).build()?;
+/// // Rules that are bound to another rule set are not part of it.
+/// assert!(policy.rules().iter().any(|rule| rule.rule.id == "a"));
+/// assert!(policy.rules().iter().all(|rule| rule.rule.id != "b"));
+/// # Ok::<(), nervekit_permissions::DocumentError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PolicyBuilder<'d> {
+    rule_set: Option<&'d RuleSet>,
+    documents: [Option<&'d PolicyDocument>; 3],
+}
+
+impl<'d> PolicyBuilder<'d> {
+    /// Starts with a rule set above the baseline.
+    #[must_use]
+    pub const fn new(rule_set: &'d RuleSet) -> Self {
+        Self { rule_set: Some(rule_set), documents: [None; 3] }
+    }
+
+    /// Starts with the baseline alone: for when the selected rule set cannot be used.
+    #[must_use]
+    pub const fn baseline() -> Self {
+        Self { rule_set: None, documents: [None; 3] }
+    }
+
+    /// Adds the user's document.
+    #[must_use]
+    pub const fn user(mut self, document: &'d PolicyDocument) -> Self {
+        self.documents[0] = Some(document);
+        self
+    }
+
+    /// Adds the project's document, which somebody trusted.
+    #[must_use]
+    pub const fn project(mut self, document: &'d PolicyDocument) -> Self {
+        self.documents[1] = Some(document);
+        self
+    }
+
+    /// Adds the conversation's document.
+    #[must_use]
+    pub const fn conversation(mut self, document: &'d PolicyDocument) -> Self {
+        self.documents[2] = Some(document);
+        self
+    }
+
+    /// Checks and compiles. One bad rule refuses the whole.
+    pub fn build(self) -> Result<Policy, DocumentError> {
+        let mut rules = Vec::new();
+        let baseline = crate::builtin::builtin("baseline");
+        for (set, source) in [(baseline, RuleSource::Baseline), (self.rule_set, RuleSource::RuleSet)] {
+            if let Some(set) = set {
+                set.check()?;
+                add(&mut rules, &set.rules, source, &set.id)?;
+            }
+        }
+        let scopes = [
+            (RuleSource::User, DocumentScope::User),
+            (RuleSource::Project, DocumentScope::Project),
+            (RuleSource::Conversation, DocumentScope::Conversation),
+        ];
+        let id = self.rule_set.map_or("baseline", |set| &set.id);
+        for (document, (source, scope)) in self.documents.into_iter().zip(scopes) {
+            let Some(document) = document else { continue };
+            document.check(scope)?;
+            add(&mut rules, &document.guardrails, source, id)?;
+            if self.rule_set.is_some() {
+                for overlay in document.overlays.iter().filter(|overlay| overlay.rule_set_id == id) {
+                    add(&mut rules, &overlay.rules, source, id)?;
+                }
+            }
+        }
+        Ok(Policy::new(id, rules))
+    }
+}
+
+fn add(
+    compiled: &mut Vec<CompiledRule>,
+    rules: &[Rule],
+    source: RuleSource,
+    rule_set_id: &str,
+) -> Result<(), DocumentError> {
+    for rule in rules.iter().filter(|rule| rule.enabled) {
+        let rule = CompiledRule::compile(rule, source, rule_set_id)
+            .map_err(|what| DocumentProblem::new(what).rule(&rule.id))?;
+        compiled.push(rule);
+    }
+    Ok(())
+}
+
+/// The rules in force under one rule set, compiled.
+///
+/// ```
+/// use nervekit_permissions::*;
+/// let folder = tempfile::tempdir()?;
+/// let supervised = builtin_rule_sets().iter().find(|set| set.id == "supervised").unwrap();
+/// let policy = PolicyBuilder::new(supervised).build()?;
+/// let read = ToolDescriptor::new("read", ToolKind::Filesystem, Risk::Read).target(TargetSelector::path("path"));
+/// let call = ProposedCall::new(read, EffectiveArguments::parse(r#"{"path": "a"}"#)?, CallOrigin::Model, "supervised")
+///     .working_directory(folder.path());
+/// let resolved = TargetResolver::new(Roots::new().project(folder.path())).resolve(&call)?;
+/// let verdict = policy.decide(&resolved);
+/// assert_eq!(verdict.decision(), Decision::Allow);
+/// assert_eq!(verdict.evidence().winner.unwrap().rule.id, "supervised.read");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy {
+    rule_set: String,
+    /// The strongest first.
+    rules: Vec<CompiledRule>,
+    index: Index,
+    digest: Digest,
+}
+
+impl Policy {
+    fn new(rule_set: &str, mut rules: Vec<CompiledRule>) -> Self {
+        // Precedences are unique but for the same group of two documents of one scope, which do not exist.
+        rules.sort_by(|a, b| b.precedence.cmp(&a.precedence).then_with(|| a.rule.id.cmp(&b.rule.id)));
+        let texts: Vec<String> = rules
+            .iter()
+            .map(|rule| {
+                let mut text = String::new();
+                // Evidence is plain data; turning it into a value does not fail.
+                canonical(&serde_json::to_value(rule.evidence()).unwrap_or_default(), &mut text);
+                text
+            })
+            .collect();
+        Self {
+            rule_set: rule_set.to_owned(),
+            index: Index::new(&rules),
+            digest: Digest::of_parts(texts),
+            rules,
+        }
+    }
+
+    /// No rule at all: every call asks.
+    pub(crate) fn empty() -> Self {
+        Self::new("baseline", Vec::new())
+    }
+
+    /// Returns the id of the rule set, `baseline` when there is none.
+    #[must_use]
+    pub fn rule_set(&self) -> &str {
+        &self.rule_set
+    }
+
+    /// Returns the SHA-256 over all rules in force: what evidence is stored under.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Lists the rules in force, the strongest first.
+    #[must_use]
+    pub fn rules(&self) -> Vec<RuleEvidence> {
+        self.rules.iter().map(CompiledRule::evidence).collect()
+    }
+
+    /// Judges a call. Pure and total; it allocates nothing.
+    pub fn decide<'a>(&'a self, call: &'a ResolvedCall) -> Verdict<'a> {
+        let winner = self.first(call, View::All, None);
+        let rule = winner.and_then(|index| self.rules.get(index));
+        let decision = rule.map_or(Decision::Prompt, |rule| rule.rule.decision);
+        let verdict = |decision, cause| Verdict { policy: self, call, winner, decision, cause };
+        if decision == Decision::Deny {
+            // A person's own command that a rule set denies becomes one confirmation.
+            let by_rule_set = rule.is_some_and(|rule| rule.source == RuleSource::RuleSet);
+            if by_rule_set && call.origin == CallOrigin::User {
+                return verdict(Decision::Prompt, Cause::Confirmation);
+            }
+            return verdict(Decision::Deny, Cause::Rule);
+        }
+        // A mark asks where a rule would allow. It never turns a deny into a question.
+        let marked = (0..call.targets.len()).find_map(|index| {
+            self.marks(call, index).find(|(_, satisfied)| !satisfied).map(|(mark, _)| (index, mark))
+        });
+        if let Some((index, mark)) = marked {
+            return verdict(Decision::Prompt, Cause::Mark(index, mark));
+        }
+        let Some(rule) = rule.filter(|_| decision == Decision::Allow) else {
+            return verdict(Decision::Prompt, Cause::Rule);
+        };
+        let mut uncovered = None;
+        for index in (0..call.targets.len()).filter(|index| !rule.covers(call, *index)) {
+            let without = self.without(call, index, winner);
+            uncovered = Some(uncovered.map_or(without, |found: Decision| found.stricter(without)));
+        }
+        match uncovered {
+            Some(decision) => verdict(decision, Cause::Uncovered),
+            None => verdict(Decision::Allow, Cause::Rule),
+        }
+    }
+
+    /// The strongest rule that matches, but this one.
+    fn first(&self, call: &ResolvedCall, view: View, but: Option<usize>) -> Option<usize> {
+        self.index.candidates(call).find(|index| {
+            Some(*index) != but
+                && self
+                    .rules
+                    .get(*index)
+                    .is_some_and(|rule| rule.matches_call(call) && rule.matches_targets(call, view))
+        })
+    }
+
+    /// What becomes of one target without the winner: `Deny`, otherwise `Prompt`.
+    fn without(&self, call: &ResolvedCall, target: usize, winner: Option<usize>) -> Decision {
+        let rule = self.first(call, View::One(target), winner).and_then(|index| self.rules.get(index));
+        match rule.map(|rule| rule.rule.decision) {
+            Some(Decision::Deny) => Decision::Deny,
+            _ => Decision::Prompt,
+        }
+    }
+
+    /// The marks of a target, and whether a person granted exactly it.
+    fn marks<'a>(
+        &'a self,
+        call: &'a ResolvedCall,
+        index: usize,
+    ) -> impl Iterator<Item = (Mark, bool)> + use<'a> {
+        let marks = match call.targets.get(index).map(CanonicalTarget::subject) {
+            Some(CanonicalSubject::Path(path)) => path.marks.as_slice(),
+            _ => &[],
+        };
+        // A search skips what is protected, entry by entry; only a target that itself is protected asks.
+        marks.iter().map(move |mark| {
+            let granted = self.index.candidates(call).filter_map(|at| self.rules.get(at)).any(|rule| {
+                rule.grants_exactly(call, index)
+                    && rule.matches_call(call)
+                    && rule.matches_targets(call, View::One(index))
+            });
+            (*mark, granted)
+        })
+    }
+
+    /// The guardrails that would deny a call, by id.
+    pub(crate) fn denying_guardrails(&self, call: &ResolvedCall) -> Vec<String> {
+        self.index
+            .candidates(call)
+            .filter_map(|index| self.rules.get(index))
+            .filter(|rule| {
+                rule.rule.enforcement == Enforcement::Guardrail
+                    && rule.rule.decision == Decision::Deny
+                    && rule.matches_call(call)
+                    && rule.matches_targets(call, View::All)
+            })
+            .map(|rule| rule.rule.id.clone())
+            .collect()
+    }
+
+    /// The strength of the marks, for evidence.
+    pub(crate) const fn mark_precedence() -> Precedence {
+        Precedence::new(Enforcement::Guardrail, Decision::Prompt, RuleSource::Mark, 1000)
+    }
+}

@@ -1,0 +1,211 @@
+//! What a person may remember of a prompt.
+
+use serde_json::Value;
+
+use crate::arguments::digest_of;
+use crate::canonical::{CanonicalSubject, PathTarget};
+use crate::decision::{CallOrigin, Decision};
+use crate::descriptor::Risk;
+use crate::grant::{GrantScope, SuggestedRule, SuggestionKind};
+use crate::path::ResolvedCall;
+use crate::root::Root;
+use crate::rule::{Filter, Matcher, Operator, Rule, TargetKind};
+use crate::target::{Access, TargetScope};
+use crate::url::UrlTarget;
+
+/// The longest value that a rule holds in clear, in bytes.
+const MAXIMUM_CLEAR: usize = 1024;
+
+/// The suggestions of a call, the narrowest first.
+pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
+    let mut suggestions = Vec::new();
+    // Of these, one call says nothing about the next.
+    let only_exact =
+        matches!(call.risk, Risk::Destructive | Risk::Secret) || call.descriptor.actions.is_some();
+    if !only_exact && let [target] = call.targets.as_slice() {
+        match target.subject() {
+            CanonicalSubject::Path(path) => suggest_path(call, path, &mut suggestions),
+            CanonicalSubject::Url(url) => suggest_url(call, url, &mut suggestions),
+            CanonicalSubject::Agent(agent) => {
+                let mut matcher = Matcher::new().kind(TargetKind::Agent).profile(&agent.profile);
+                matcher.content = agent.digest;
+                let label = format!("{} for the sub-agent `{}`", tool(call), crate::display(&agent.profile));
+                suggestions
+                    .push(suggestion(call, SuggestionKind::Exact, label, |when| when.every_target(matcher)));
+            }
+            CanonicalSubject::WholeTool => {}
+        }
+    }
+    if suggestions.is_empty() {
+        suggestions.extend(whole_call(call));
+        let words =
+            call.command.as_ref().and_then(|command| command.simple.as_deref()).filter(|_| !only_exact);
+        if let Some(prefix) = words.and_then(prefix) {
+            let label = format!(
+                "{} for commands that begin with `{}`",
+                tool(call),
+                crate::display(&prefix.join(" "))
+            );
+            suggestions.push(suggestion(call, SuggestionKind::CommandPrefix, label, |when| {
+                when.command_prefix(prefix)
+            }));
+        }
+    }
+    suggestions
+}
+
+/// The program and its subcommand, when the second word looks like one.
+fn prefix(words: &[String]) -> Option<Vec<String>> {
+    let first = words.first()?;
+    let subcommand = words.get(1).filter(|word| {
+        word.len() <= 32
+            && word.starts_with(|c: char| c.is_ascii_lowercase())
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    });
+    // A program that runs what it is given is never granted by its name alone.
+    let open_ended =
+        ["sh", "bash", "zsh", "python", "python3", "node", "perl", "ruby", "env", "sudo", "xargs", "eval"];
+    let second = subcommand.filter(|_| !open_ended.contains(&first.as_str()))?;
+    Some(vec![first.clone(), second.clone()])
+}
+
+fn tool(call: &ResolvedCall) -> String {
+    format!("`{}`", crate::display(&call.descriptor.name))
+}
+
+fn suggestion(
+    call: &ResolvedCall,
+    kind: SuggestionKind,
+    label: String,
+    narrow: impl FnOnce(Filter) -> Filter,
+) -> SuggestedRule {
+    let mut when = Filter::new().tool(&*call.descriptor.name);
+    if call.origin == CallOrigin::User {
+        when = when.origin(CallOrigin::User);
+    }
+    let when = narrow(when);
+    // Filters are plain data; turning them into a value does not fail.
+    let digest = digest_of(&serde_json::to_value(&when).unwrap_or_default()).to_string();
+    let id = format!("grant-{}", digest.get(7..23).unwrap_or_default());
+    let scopes = [GrantScope::Once, GrantScope::Conversation, GrantScope::Project, GrantScope::User];
+    let programs = call.descriptor.kind.runs_programs();
+    let secret = when.arguments.iter().any(|argument| argument.operator == Operator::Digest);
+    SuggestedRule::new(kind, label, Rule::new(id, Decision::Allow).when(when)).scopes(
+        scopes.into_iter().filter(|scope| {
+            !(programs && *scope == GrantScope::User || secret && *scope == GrantScope::Project)
+        }),
+    )
+}
+
+fn suggest_path(call: &ResolvedCall, path: &PathTarget, suggestions: &mut Vec<SuggestedRule>) {
+    let mut base = Matcher::new().kind(TargetKind::Path).access(path.access);
+    base.content = path.content;
+    let word = if path.access == Access::Write { "write" } else { "read" };
+    let longest = path.resolved.for_allow();
+    let place = |name: &str| match longest {
+        Some(rooted) if rooted.root == Root::Project => crate::display(name),
+        Some(rooted) => format!("{}:{}", rooted.root, crate::display(name)),
+        None => crate::display(name),
+    };
+    if path.scope == TargetScope::Tree {
+        if let Some(rooted) = longest.filter(|rooted| is_narrow(&rooted.path, path)) {
+            let label = format!("{} may {word} `{}` and everything below", tool(call), place(&rooted.path));
+            let matcher = base.root(rooted.root.clone()).subtree(&rooted.path);
+            suggestions
+                .push(suggestion(call, SuggestionKind::Subtree, label, |when| when.every_target(matcher)));
+        }
+        return;
+    }
+    let Some(rooted) = longest else {
+        let label = format!("{} may {word} `{}`", tool(call), place(&path.resolved.absolute));
+        let matcher = base.absolute().exact(&path.resolved.absolute);
+        suggestions.push(suggestion(call, SuggestionKind::Exact, label, |when| when.every_target(matcher)));
+        return;
+    };
+    let base = base.root(rooted.root.clone());
+    let label = format!("{} may {word} `{}`", tool(call), place(&rooted.path));
+    let exact = base.clone().exact(&rooted.path);
+    suggestions.push(suggestion(call, SuggestionKind::Exact, label, |when| when.every_target(exact)));
+    let folder = rooted.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if is_narrow(folder, path) && path.content.is_none() {
+        let label = format!("{} may {word} everything below `{}`", tool(call), place(folder));
+        let subtree = base.subtree(folder);
+        suggestions.push(suggestion(call, SuggestionKind::Subtree, label, |when| when.every_target(subtree)));
+    }
+}
+
+/// Whether a folder may be granted: not a root itself, nothing that a mark is on, no root below.
+fn is_narrow(folder: &str, path: &PathTarget) -> bool {
+    !folder.is_empty() && path.marks.is_empty() && path.contains.is_empty()
+}
+
+fn suggest_url(call: &ResolvedCall, url: &UrlTarget, suggestions: &mut Vec<SuggestedRule>) {
+    if url.ambiguous_path() {
+        return;
+    }
+    let base = Matcher::new().kind(TargetKind::Url).access(url.access);
+    let label = format!("{} for `{}`", tool(call), crate::display(url.as_str()));
+    let exact = base.clone().exact(url.as_str());
+    suggestions.push(suggestion(call, SuggestionKind::Exact, label, |when| when.every_target(exact)));
+    let origin = url.origin();
+    let label = format!("{} for everything at `{}`", tool(call), crate::display(&origin));
+    let origin = base.subtree(origin).any_query();
+    suggestions.push(suggestion(call, SuggestionKind::Subtree, label, |when| when.every_target(origin)));
+}
+
+/// This call and no other; `None` when it binds more content than one rule can hold.
+fn whole_call(call: &ResolvedCall) -> Option<SuggestedRule> {
+    let mut contents = call.targets.iter().filter_map(|target| target.path()?.content);
+    let content = contents.next();
+    if contents.next().is_some() {
+        return None;
+    }
+    let value = call.arguments.without(&call.descriptor.cosmetic_arguments);
+    let label = format!("{} with exactly these arguments", tool(call));
+    Some(suggestion(call, SuggestionKind::WholeCall, label, |when| {
+        let when = if looks_secret(&value) || value.to_string().len() > MAXIMUM_CLEAR {
+            when.argument("args", Operator::Digest, digest_of(&value).to_string())
+        } else {
+            when.argument("args", Operator::Equals, value)
+        };
+        match content {
+            Some(content) => when.any_target(Matcher::new().kind(TargetKind::Path).content(content)),
+            None => when,
+        }
+    }))
+}
+
+/// Whether a value is better not written into a file. Common prefixes of tokens and names of fields.
+pub(crate) fn looks_secret(value: &Value) -> bool {
+    const PREFIXES: [&str; 12] = [
+        "sk-",
+        "ghp_",
+        "gho_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xoxp-",
+        "AKIA",
+        "AIza",
+        "-----BEGIN ",
+        "Bearer ",
+        "eyJhbGciOi",
+    ];
+    const NAMES: [&str; 8] =
+        ["password", "passwd", "secret", "token", "api_key", "apikey", "credential", "authorization"];
+    match value {
+        Value::String(text) => {
+            let lower = text.to_ascii_lowercase();
+            PREFIXES.iter().any(|prefix| text.contains(prefix))
+                || NAMES
+                    .iter()
+                    .any(|name| lower.contains(&format!("{name}=")) || lower.contains(&format!("{name}:")))
+        }
+        Value::Array(items) => items.iter().any(looks_secret),
+        Value::Object(map) => map.iter().any(|(key, value)| {
+            let key = key.to_ascii_lowercase();
+            value.is_string() && NAMES.iter().any(|name| key.contains(name)) || looks_secret(value)
+        }),
+        _ => false,
+    }
+}
