@@ -1,0 +1,185 @@
+use super::*;
+use serde_json::json;
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+struct Edit {
+    old_text: String,
+    new_text: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// One of everything, without `deny_unknown_fields`.
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+struct All {
+    path: String,
+    #[serde(default)]
+    edits: Vec<Edit>,
+    names: Option<Vec<String>>,
+    limit: Option<u32>,
+    ratio: Option<f64>,
+    #[serde(default = "yes")]
+    deep: bool,
+    mode: Option<Mode>,
+    nested: Option<Nested>,
+    any: Option<Value>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Fast,
+    Slow,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+struct Nested {
+    count: u64,
+    title: Option<String>,
+}
+
+fn effective(sent: Value) -> Result<Effective, ArgumentError> {
+    let all = ArgumentType::of::<All>();
+    let first = all.effective(&EffectiveArguments::new(sent).unwrap())?;
+    let again = all.effective(&first.arguments).unwrap();
+    assert_eq!(again.arguments, first.arguments, "a fixed point");
+    assert!(again.notes.is_empty(), "{:?}", again.notes);
+    Ok(first)
+}
+
+#[test]
+fn defaults_are_filled_and_absent_options_stay_absent() {
+    let wanted = json!({"path": "a", "edits": [], "deep": true});
+    assert_eq!(effective(json!({"path": "a"})).unwrap().arguments.as_value(), &wanted);
+    let nulls = json!({"path": "a", "limit": null, "names": null, "mode": null, "nested": null});
+    assert_eq!(effective(nulls).unwrap().arguments.as_value(), &wanted);
+}
+
+#[test]
+fn unambiguous_slips_are_coerced_and_noted() {
+    for (sent, wanted, note) in [
+        (
+            json!({"path": "a", "limit": "20"}),
+            json!({"limit": 20}),
+            "`limit` was sent as text and read as a number",
+        ),
+        (
+            json!({"path": "a", "limit": 20.0}),
+            json!({"limit": 20}),
+            "`limit` was sent as a decimal number and read as an integer",
+        ),
+        (
+            json!({"path": "a", "ratio": " 0.5 "}),
+            json!({"ratio": 0.5}),
+            "`ratio` was sent as text and read as a number",
+        ),
+        (
+            json!({"path": "a", "deep": "false"}),
+            json!({"deep": false}),
+            "`deep` was sent as text and read as true or false",
+        ),
+        (
+            json!({"path": "a", "edits": "[{\"old_text\": \"a\", \"new_text\": \"b\"}]"}),
+            json!({"edits": [{"old_text": "a", "new_text": "b"}]}),
+            "`edits` was sent as JSON text and read as an array",
+        ),
+        (
+            json!({"path": "a", "edits": {"old_text": "a", "new_text": "b"}}),
+            json!({"edits": [{"old_text": "a", "new_text": "b"}]}),
+            "`edits` was sent as one object and read as an array of it",
+        ),
+        (
+            json!({"path": "a", "names": "src"}),
+            json!({"names": ["src"]}),
+            "`names` was sent as one text and read as an array of it",
+        ),
+        (
+            json!({"path": "a", "names": "[\"x\"]"}),
+            json!({"names": ["x"]}),
+            "`names` was sent as JSON text and read as an array",
+        ),
+        (
+            json!({"path": "a", "nested": "{\"count\": \"3\"}"}),
+            json!({"nested": {"count": 3}}),
+            "`nested` was sent as JSON text and read as an object",
+        ),
+    ] {
+        let effective = effective(sent.clone()).unwrap_or_else(|error| panic!("{sent}: {error}"));
+        for (name, value) in wanted.as_object().unwrap() {
+            assert_eq!(&effective.arguments.as_value()[name], value, "{sent}");
+        }
+        assert_eq!(effective.notes.first().map(String::as_str), Some(note), "{sent}");
+    }
+}
+
+#[test]
+fn a_text_that_is_wanted_is_never_read_as_something_else() {
+    for text in ["5", "true", "[1]", "{}", "null"] {
+        let effective = effective(json!({"path": text, "nested": {"count": 1, "title": text}})).unwrap();
+        assert_eq!(effective.arguments.get("path").unwrap(), text);
+        assert_eq!(effective.arguments.get("nested.title").unwrap(), text);
+        assert!(effective.notes.is_empty());
+    }
+}
+
+#[test]
+fn what_is_ambiguous_or_wrong_is_refused_with_its_place() {
+    for (sent, wanted) in [
+        (json!({}), "missing field `path`"),
+        (json!({"path": 5}), "argument `path` is not valid"),
+        (json!({"path": "a", "limit": "many"}), "argument `limit` is not valid"),
+        (json!({"path": "a", "limit": 1.5}), "argument `limit` is not valid"),
+        (json!({"path": "a", "limit": -1}), "argument `limit` is not valid"),
+        (json!({"path": "a", "limit": "1.5"}), "argument `limit` is not valid"),
+        (json!({"path": "a", "mode": "quick"}), "argument `mode` is not valid"),
+        (
+            json!({"path": "a", "edits": [{"old_text": "x"}]}),
+            "argument `edits[0]` is not valid: missing field `new_text`",
+        ),
+        (
+            json!({"path": "a", "edits": [{"old_text": 1, "new_text": ""}]}),
+            "argument `edits[0].old_text` is not valid",
+        ),
+        (json!({"path": "a", "pathh": "b"}), "argument `pathh` is unknown; known are `any`, "),
+        (
+            json!({"path": "a", "nested": {"count": 1, "more": 2}}),
+            "argument `nested.more` is unknown; known are `count`, `title`",
+        ),
+        (
+            json!({"path": "a", "edits": [{"old_text": "", "new_text": "", "all": true}]}),
+            "argument `edits[0].all` is unknown",
+        ),
+    ] {
+        let error = effective(sent.clone()).expect_err(&sent.to_string()).to_string();
+        assert!(error.contains(wanted), "{sent}: {error}");
+    }
+}
+
+#[test]
+fn the_schema_is_closed_and_has_no_titles() {
+    let schema = ArgumentType::of::<All>().schema().clone();
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!(schema["properties"]["edits"]["items"]["additionalProperties"], false);
+    assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
+    // A property of that name is not a title.
+    let text = schema.to_string();
+    assert!(text.contains(r#""title":{"#), "{text}");
+    assert!(!text.contains("$ref"), "{text}");
+}
+
+#[test]
+fn a_type_without_fields_accepts_the_empty_object_only() {
+    #[derive(Deserialize, Serialize, JsonSchema)]
+    struct Nothing {}
+    let nothing = ArgumentType::of::<Nothing>();
+    assert!(nothing.effective(&EffectiveArguments::parse("").unwrap()).is_ok());
+    let error = nothing.effective(&EffectiveArguments::parse("{\"a\":1}").unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "argument `a` is unknown; this tool takes no arguments");
+}
+
+#[test]
+fn errors_are_small() {
+    assert!(size_of::<ArgumentError>() <= 64);
+}
