@@ -14,6 +14,8 @@ use async_trait::async_trait;
 use nervekit_types::{BatchId, Timestamp};
 
 pub use error::{BackendError, Refused};
+#[cfg(feature = "testing")]
+pub(crate) use image::Image;
 pub use maintenance::{BackendFacts, Maintenance, MaintenanceReport};
 pub use memory::MemoryBackend;
 pub use row::{CommitNumber, Range, Row, Table};

@@ -1,1 +1,7 @@
 #![doc = include_str!("../README.md")]
+
+#[cfg(feature = "redb")]
+mod redb_backend;
+
+#[cfg(feature = "redb")]
+pub use redb_backend::{RedbBackend, RedbOptions};

@@ -90,6 +90,12 @@ impl Image {
         self.applied.get(id)
     }
 
+    /// The number of the last set that was applied.
+    #[cfg(feature = "testing")]
+    pub(crate) const fn last(&self) -> Option<CommitNumber> {
+        self.last
+    }
+
     /// One row.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Row> {
         let (key, (version, value)) = self.tables.get(&table)?.get_key_value(key)?;
