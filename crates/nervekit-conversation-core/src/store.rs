@@ -29,6 +29,7 @@ pub use change::{Change, Draft, LeaseStep, NewEvent, Role};
 pub use error::{CommitError, StoreError};
 pub use load::EventRange;
 pub use maintenance::{StoreStats, VerifyReport};
+pub use record::RecordError;
 pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, Versioned};
 
 /// The oldest and the newest record version that this build reads. The newest is the one it writes.

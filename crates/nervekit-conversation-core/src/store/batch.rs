@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nervekit_types::{BatchId, ConversationId, Digest};
 
 use super::change::{Change, LeaseStep, Role};
-use super::record::{self, IndexEntry, Record};
+use super::record::{self, IndexEntry, Record, RecordError};
 use super::row::{Rows, Versioned, wakes};
 use super::{CommitError, Store, StoreError, key};
 use crate::backend::{BackendError, Change as RowChange, CommitNumber, Expect, Refused, Table, Write, WriteSet};
@@ -29,6 +29,8 @@ pub struct Batch {
     writes: Vec<Write>,
     appended: Vec<IndexEntry>,
     parts: Vec<Part>,
+    /// Why a record cannot be stored: then nothing is.
+    unwritable: Option<Box<RecordError>>,
 }
 
 /// What a batch does to one conversation, ready to be taken over by its rows.
@@ -52,7 +54,7 @@ pub struct Committed {
 
 impl Batch {
     pub(super) const fn new(id: BatchId) -> Self {
-        Self { id, writes: Vec::new(), appended: Vec::new(), parts: Vec::new() }
+        Self { id, writes: Vec::new(), appended: Vec::new(), parts: Vec::new(), unwritable: None }
     }
 
     /// The batch's id.
@@ -65,8 +67,19 @@ impl Batch {
         self.writes.push(Write::new(table, key, change).expect(expect));
     }
 
-    fn put(&mut self, table: Table, key: Bytes, expect: Expect, value: Vec<u8>) {
-        self.write(table, key, expect, RowChange::Put(value.into()));
+    fn put(&mut self, table: Table, key: Bytes, expect: Expect, value: Result<Vec<u8>, RecordError>) {
+        match value {
+            Ok(value) => self.write(table, key, expect, RowChange::Put(value.into())),
+            Err(error) => self.unwritable = Some(Box::new(error)),
+        }
+    }
+
+    /// Puts a row, or deletes it if there is nothing to put.
+    fn put_or_delete<T: Record>(&mut self, table: Table, key: Bytes, expect: Expect, value: Option<&T>) {
+        match value {
+            Some(value) => self.put(table, key, expect, value.encode()),
+            None => self.write(table, key, expect, RowChange::Delete),
+        }
     }
 
     /// Adds a project, or replaces the one that was read with this version.
@@ -90,7 +103,7 @@ impl Batch {
         self.put(key::MAILBOX, key::of(id), Expect::Absent, mailbox.encode());
         self.put(key::CONFIG, key::of(id), Expect::Absent, config.encode());
         let place = key::project_conversation(project, id);
-        self.put(key::PROJECT_CONVERSATIONS, place, Expect::Absent, Vec::new());
+        self.put(key::PROJECT_CONVERSATIONS, place, Expect::Absent, Ok(Vec::new()));
     }
 
     /// Adds a change of a conversation, drafted on these rows.
@@ -118,13 +131,11 @@ impl Batch {
         }
         for (call, changed) in &change.calls {
             let expect = rows.calls.get(call).map_or(Expect::Absent, |row| Expect::Version(row.version));
-            let change = changed.as_ref().map_or(RowChange::Delete, |call| RowChange::Put(call.encode().into()));
-            self.write(key::CALLS, key::call(id, *call), expect, change);
+            self.put_or_delete(key::CALLS, key::call(id, *call), expect, changed.as_ref());
         }
         for (at, changed) in &change.queue {
             let expect = rows.queue.get(at).map_or(Expect::Absent, |row| Expect::Version(row.version));
-            let change = changed.as_ref().map_or(RowChange::Delete, |input| RowChange::Put(input.encode().into()));
-            self.write(key::QUEUE, key::queued(id, *at), expect, change);
+            self.put_or_delete(key::QUEUE, key::queued(id, *at), expect, changed.as_ref());
         }
         for (input, fate) in &change.fates {
             // The mailbox row's version guards these: a fate changes only with the queue.
@@ -138,14 +149,14 @@ impl Batch {
         }
         for (name, content) in &change.documents {
             let expect = rows.documents.get(name).map_or(Expect::Absent, |row| Expect::Version(row.version));
-            self.put(key::DOCUMENTS, key::document(id, name), expect, content.clone());
+            self.put(key::DOCUMENTS, key::document(id, name), expect, Ok(content.clone()));
         }
         for read in &change.file_reads {
             self.put(key::FILE_READS, key::file_read(id, &read.path), Expect::Any, read.encode());
         }
         for (digest, bytes) in &change.policies {
             let place = Bytes::copy_from_slice(digest.as_bytes());
-            self.put(key::POLICIES, place, Expect::Any, bytes.clone());
+            self.put(key::POLICIES, place, Expect::Any, Ok(bytes.clone()));
         }
         let listed = self.list(rows, &change);
         self.parts.push(Part { conversation_id: id, change, chain_hash, listed });
@@ -205,7 +216,7 @@ impl Batch {
         let unfinished = core.open_execution.is_some() || has_call() || has_input();
         let place = key::of(rows.id);
         match (rows.listed, unfinished) {
-            (_, true) if !rows.listed => self.put(key::UNFINISHED, place, Expect::Any, Vec::new()),
+            (_, true) if !rows.listed => self.put(key::UNFINISHED, place, Expect::Any, Ok(Vec::new())),
             (true, false) => {
                 if change.mailbox.is_none() && !change.guards_mailbox {
                     let version = Expect::Version(rows.mailbox.version);
@@ -231,6 +242,9 @@ impl Store {
     /// Commits a batch: all of it, or nothing. After [`CommitError::Unknown`] commit the same batch again; it
     /// asks first whether it is durable already.
     pub async fn commit(&self, batch: &mut Batch) -> Result<Committed, CommitError> {
+        if let Some(error) = &batch.unwritable {
+            return Err(CommitError::Record(error.clone()));
+        }
         let size = batch.size();
         if size > MAX_BATCH_BYTES {
             return Err(CommitError::TooLarge { size, limit: MAX_BATCH_BYTES });
@@ -265,7 +279,7 @@ impl Store {
         let mut set = WriteSet::new(batch.id);
         set.writes.clone_from(&batch.writes);
         for (place, entry) in places.iter().zip(&batch.appended) {
-            let change = RowChange::Put(entry.encode().into());
+            let change = RowChange::Put(entry.encode().map_err(Box::new)?.into());
             set.writes.push(Write::new(key::INDEX, key::index(*place), change).expect(Expect::Absent));
         }
         let answer = match self.backend.write(vec![set]).await {

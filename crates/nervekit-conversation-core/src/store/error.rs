@@ -122,6 +122,9 @@ pub enum CommitError {
         /// The largest size in bytes.
         limit: u64,
     },
+    /// A record cannot be stored: a path that is not UTF-8, or JSON that is nested too deeply.
+    #[error(transparent)]
+    Record(#[from] Box<RecordError>),
     /// The database failed; nothing was written.
     #[error(transparent)]
     Backend(BackendError),
@@ -138,6 +141,7 @@ impl From<CommitError> for StoreError {
             CommitError::Fenced => Self::Conflict { record: "lease" },
             CommitError::NotFound => Self::Conflict { record: "core" },
             CommitError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            CommitError::Record(error) => Self::Record(error),
             CommitError::Backend(error) | CommitError::Unknown(error) => Self::Backend(error),
         }
     }

@@ -1,0 +1,3 @@
+mod generate;
+
+pub(super) use generate::{AnyId, Dice};
