@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nervekit_harness::{ModelSelection, ThinkingLevel, Usage};
+use nervekit_permissions::Mode;
 use nervekit_types::{
     ConversationId, EventId, ExecutionId, IncarnationId, OpeningId, ProjectId, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::event::DeniedCall;
 
 /// A project: a name, and usually a folder that path tools work in.
 ///
@@ -33,23 +36,6 @@ pub struct ProjectRecord {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-}
-
-/// Whether a conversation is coding or planning; it selects between its two rule sets.
-///
-/// ```
-/// use nervekit_conversation_core::Mode;
-/// assert_eq!(serde_json::to_string(&Mode::Planning)?, "\"planning\"");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Evaluated with `rule_set_id`.
-    #[default]
-    Coding,
-    /// Evaluated with `planning_rule_set_id`.
-    Planning,
 }
 
 /// Whether a person can be asked.
@@ -191,7 +177,8 @@ impl ConversationConfig {
     /// The rule set that the mode selects.
     ///
     /// ```
-    /// # use nervekit_conversation_core::{ConfigChange, ConversationConfig, Mode};
+    /// # use nervekit_conversation_core::{ConfigChange, ConversationConfig};
+    /// # use nervekit_permissions::Mode;
     /// let mut config = ConversationConfig::new("demo/demo".parse()?);
     /// ConfigChange::new().mode(Mode::Planning).apply_to(&mut config);
     /// assert_eq!(config.selected_rule_set(), "planning");
@@ -351,6 +338,8 @@ pub struct OpenExecution {
     pub tokens: u64,
     /// Cost in millionths of a US dollar.
     pub cost_micros: u64,
+    /// Calls that were denied because no person could be asked.
+    pub denied: Vec<DeniedCall>,
 }
 
 /// A mark that says: nothing of this execution may be started any more.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nervekit_harness::{AssistantMessage, ProviderErrorKind};
 use nervekit_permissions::{CallOrigin, Evidence};
+use nervekit_tools::{Attachment, UserProjection};
 use nervekit_types::{
     AssetId, ConversationId, Digest, EventId, ExecutionId, InputId, InteractionId, Principal, Timestamp,
     ToolCallId, TurnId,
@@ -199,7 +200,7 @@ pub struct UserMessageEvent {
 /// ```
 /// use nervekit_conversation_core::AssistantMessageEvent;
 /// fn text(answer: &AssistantMessageEvent) -> String {
-///     answer.message.text()
+///     answer.message.plain_text()
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -304,14 +305,16 @@ pub struct ToolCallResponse {
     /// What the model reads.
     pub agent: String,
     /// What a transcript card shows.
-    pub user: String,
+    pub user: UserProjection,
     /// How the permission engine decided, kept for ever.
     pub supervision: Option<Evidence>,
     /// What a person was asked and answered.
     pub resolution: Option<Resolved>,
-    /// The assets it produced.
+    /// The complete result, where it is larger than what the model reads.
+    pub complete: Option<AssetId>,
+    /// What else it produced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub assets: Vec<AssetId>,
+    pub attachments: Vec<Attachment>,
     /// How often it was attempted.
     pub attempts: u32,
 }

@@ -165,7 +165,7 @@ impl Question {
     }
 }
 
-/// How long, and as which rule, an answer is remembered.
+/// Where, and as which rule, an answer is remembered.
 ///
 /// ```
 /// use nervekit_conversation_core::Remember;

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use nervekit_permissions::{CallOrigin, Evidence};
+use nervekit_permissions::{CallOrigin, Evidence, Mode};
 use nervekit_tools::ProcessRef;
 use nervekit_types::{ConversationId, Digest, EventId, ExecutionId, IncarnationId, Timestamp, ToolCallId, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::conversation::Mode;
 use crate::interaction::{Interaction, Resolved};
 
 /// How far a tool call has come. What is not listed has no row: a call that is still being drafted, and one

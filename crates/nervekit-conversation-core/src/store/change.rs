@@ -316,6 +316,7 @@ impl<'a> Draft<'a> {
             busy_millis: 0,
             tokens: 0,
             cost_micros: 0,
+            denied: Vec::new(),
         });
         self.append_state(started, id, ExecutionState::Started);
         id
@@ -370,6 +371,23 @@ impl<'a> Draft<'a> {
         let slot = mailbox.next_outcome % REMEMBERED_OUTCOMES;
         mailbox.next_outcome = (slot + 1) % REMEMBERED_OUTCOMES;
         self.change.outcome = Some((slot, outcome));
+    }
+
+    /// The list of things to do as it will be.
+    #[must_use]
+    pub fn todos(&self) -> &[Todo] {
+        match (&self.change.todos, &self.rows.todos) {
+            (Some(todos), _) => todos,
+            (None, Some(stored)) => &stored.value,
+            (None, None) => &[],
+        }
+    }
+
+    /// A document of the conversation as it will be.
+    #[must_use]
+    pub fn document(&self, name: &str) -> Option<&[u8]> {
+        let changed = self.change.documents.get(name);
+        changed.or_else(|| self.rows.documents.get(name).map(|row| &row.value)).map(Vec::as_slice)
     }
 
     /// Replaces the list of things to do.

@@ -1,0 +1,250 @@
+//! What all conversations of one runtime share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use nervekit_harness::{Harness, ModelResolver, RetryPolicy};
+use nervekit_permissions::PermissionEngine;
+use nervekit_tools::{AssetStore, MutationLocks, Processes, ToolManifest};
+use nervekit_types::{Clock, ConversationId, Entropy, IdSource, IncarnationId, Timestamp};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::Instant;
+
+use super::actor::{self, Message};
+use super::feed::Feed;
+use super::machine::RecoveryPolicy;
+use super::plan::Planner;
+use super::supervisor::guard;
+use crate::event::Event;
+use crate::port::{Hook, HookError, HookVerdict, TurnResources};
+use crate::store::Store;
+
+/// Bounds that protect the process; all are the host's to set.
+///
+/// ```
+/// use nervekit_conversation_core::RuntimeLimits;
+/// use std::time::Duration;
+/// let limits = RuntimeLimits::new().parallel_tools(4).cancellation_grace(Duration::from_secs(2));
+/// assert_eq!(limits.parallel_tools, 4);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeLimits {
+    /// How many tool calls run at once, over all conversations.
+    pub parallel_tools: usize,
+    /// How many model requests are in flight at once, over all conversations.
+    pub parallel_requests: usize,
+    /// How long an executor that was told to stop may take; then it is dropped.
+    pub cancellation_grace: Duration,
+    /// How long a hook may take.
+    pub hook_time: Duration,
+    /// How long the permission engine may take with a call that names files.
+    pub permission_time: Duration,
+    /// How long a lease holds if it is not prolonged.
+    pub lease: Duration,
+    /// Executions since the last prompt of a person that no person asked for.
+    pub automatic_executions: u32,
+    /// Inputs that may wait in one conversation.
+    pub queue: usize,
+    /// Bytes of one input's text.
+    pub input_bytes: usize,
+}
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
+        impl RuntimeLimits {
+            /// The defaults: 16 tools, 64 requests, 5 s of grace, 30 s for a hook, 10 s for the permission engine, a
+            /// lease of 60 s, 50 automatic executions, 1,000 queued inputs, 1 MiB an input.
+            #[must_use]
+            pub const fn new() -> Self {
+                Self { $($name: $default,)* }
+            }
+
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub const fn $name(mut self, value: $type) -> Self {
+                    self.$name = value;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+limits! {
+    /// Bounds the tool calls that run at once.
+    parallel_tools: usize = 16;
+    /// Bounds the model requests in flight at once.
+    parallel_requests: usize = 64;
+    /// Sets how long an executor that was told to stop may take.
+    cancellation_grace: Duration = Duration::from_secs(5);
+    /// Sets how long a hook may take.
+    hook_time: Duration = Duration::from_secs(30);
+    /// Sets how long the permission engine may take with a call that names files.
+    permission_time: Duration = Duration::from_secs(10);
+    /// Sets how long a lease holds.
+    lease: Duration = Duration::from_secs(60);
+    /// Bounds executions that no person asked for.
+    automatic_executions: u32 = 50;
+    /// Bounds the inputs that wait in one conversation.
+    queue: usize = 1_000;
+    /// Bounds the bytes of one input's text.
+    input_bytes: usize = 1024 * 1024;
+}
+
+impl Default for RuntimeLimits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The ports and the state that all conversations share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) models: Arc<dyn ModelResolver>,
+    pub(crate) harness: Arc<dyn Harness>,
+    pub(crate) permissions: Arc<dyn PermissionEngine>,
+    pub(crate) tools: Arc<dyn ToolManifest>,
+    pub(crate) processes: Arc<dyn Processes>,
+    pub(crate) assets: Arc<dyn AssetStore>,
+    pub(crate) resources: Arc<dyn TurnResources>,
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) limits: RuntimeLimits,
+    pub(crate) retries: RetryPolicy,
+    pub(crate) recovery: RecoveryPolicy,
+    pub(crate) runtime: Handle,
+    pub(crate) incarnation: IncarnationId,
+    pub(crate) locks: MutationLocks,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) request_permits: Arc<Semaphore>,
+    pub(crate) actors: Mutex<HashMap<ConversationId, mpsc::UnboundedSender<Message>>>,
+    pub(crate) feeds: Mutex<HashMap<ConversationId, Weak<Feed>>>,
+    pub(crate) committed: watch::Sender<u64>,
+    pub(crate) closing: AtomicBool,
+}
+
+impl Inner {
+    pub(crate) fn planner(&self) -> Planner<'_> {
+        Planner {
+            ids: &*self.ids,
+            me: self.incarnation,
+            automatic_limit: self.limits.automatic_executions,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The async runtime's clock, by which durations are measured and waited for.
+    #[expect(clippy::unused_self, reason = "time is read in one place")]
+    pub(crate) fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// The feed of a conversation; one is made if nobody has it.
+    pub(crate) fn feed(&self, id: ConversationId) -> Arc<Feed> {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(feed) = feeds.get(&id).and_then(Weak::upgrade) {
+            return feed;
+        }
+        if feeds.len().is_power_of_two() {
+            feeds.retain(|_, feed| feed.strong_count() > 0);
+        }
+        let feed = Arc::new(Feed::default());
+        feeds.insert(id, Arc::downgrade(&feed));
+        feed
+    }
+
+    /// Sends a message to the task of a conversation; one is spawned if none runs.
+    pub(crate) fn send(self: &Arc<Self>, id: ConversationId, message: Message) {
+        let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+        let message = match actors.get(&id) {
+            Some(actor) => match actor.send(message) {
+                Ok(()) => return,
+                Err(unsent) => unsent.0,
+            },
+            None => message,
+        };
+        let (sender, inbox) = mpsc::unbounded_channel();
+        if sender.send(message).is_ok() {
+            actors.insert(id, sender.clone());
+        }
+        drop(actors);
+        self.runtime.spawn(actor::run(self.clone(), id, sender, inbox));
+    }
+
+    /// Takes a task off the list if nothing was sent to it meanwhile. Says whether it may end.
+    pub(crate) fn retire(&self, id: ConversationId, inbox: &mpsc::UnboundedReceiver<Message>) -> bool {
+        let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+        if !inbox.is_empty() {
+            return false;
+        }
+        actors.remove(&id);
+        true
+    }
+
+    /// Asks a hook: an error, a panic or an overrun refuses.
+    pub(crate) async fn ask(
+        &self,
+        name: &'static str,
+        hook: impl Future<Output = Result<HookVerdict, HookError>>,
+    ) -> HookVerdict {
+        match tokio::time::timeout(self.limits.hook_time, guard(hook)).await {
+            Ok(Ok(Ok(verdict))) => verdict,
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(hook = name, ?error, "a hook failed; what it was asked about is refused");
+                HookVerdict::Deny("a hook of the host failed".to_owned())
+            }
+            Ok(Err(panic)) => {
+                tracing::error!(hook = name, %panic, "a hook panicked; what it was asked about is refused");
+                HookVerdict::Deny("a hook of the host failed".to_owned())
+            }
+            Err(_) => {
+                tracing::warn!(hook = name, "a hook took too long; what it was asked about is refused");
+                HookVerdict::Deny("a hook of the host took too long".to_owned())
+            }
+        }
+    }
+
+    /// Tells a hook: an error, a panic or an overrun is logged.
+    pub(crate) async fn observe(&self, name: &'static str, hook: impl Future<Output = Result<(), HookError>>) {
+        match tokio::time::timeout(self.limits.hook_time, guard(hook)).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::warn!(hook = name, ?error, "a hook failed"),
+            Ok(Err(panic)) => tracing::error!(hook = name, %panic, "a hook panicked"),
+            Err(_) => tracing::warn!(hook = name, "a hook took too long"),
+        }
+    }
+
+    /// Tells the hooks of events that became durable, in order, without holding the conversation up.
+    pub(crate) fn tell_hooks(self: &Arc<Self>, events: &[Arc<Event>]) {
+        if self.hooks.is_empty() || events.is_empty() {
+            return;
+        }
+        let (core, events) = (self.clone(), events.to_vec());
+        self.runtime.spawn(async move {
+            for event in events {
+                for hook in &core.hooks {
+                    core.observe("on_event", hook.on_event(&event)).await;
+                    if let crate::event::EventPayload::ToolCallResponse(response) = &event.payload {
+                        let told = hook.after_tool_call(event.conversation_id, response);
+                        core.observe("after_tool_call", told).await;
+                    }
+                }
+            }
+        });
+    }
+}

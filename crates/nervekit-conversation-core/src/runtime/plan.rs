@@ -1,0 +1,92 @@
+//! What each thing that happens does to the rows: functions on a [`Draft`], which neither wait nor touch the
+//! store. Each makes one batch.
+
+mod call;
+mod command;
+mod input;
+mod message;
+
+pub(crate) use call::{Settlement, claim, effect, repeat, settle, supervised, suspend_for_input};
+pub(crate) use command::{PERMISSIONS, continue_processing, pause, resolve, resume, stop};
+pub(crate) use input::{accept, deliver, has_eligible, should_start, start};
+
+/// The tools that the core carries out itself.
+pub(crate) const CORE_TOOLS: [&str; 3] = ["ask_user", "todos_get", "todos_set"];
+pub(crate) use message::{Proposal, ProposedCall, Took, Verdict, message};
+
+use nervekit_types::{EventId, IdSource, IncarnationId, Principal, TurnId};
+
+use crate::event::{Awaited, EventPayload, ExecutionState, InterventionKind, UserIntervention};
+use crate::store::{Draft, NewEvent};
+
+/// What planning needs of the runtime: who it is and where ids come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planner<'a> {
+    pub(crate) ids: &'a dyn IdSource,
+    pub(crate) me: IncarnationId,
+    pub(crate) automatic_limit: u32,
+}
+
+impl Planner<'_> {
+    fn event(&self) -> EventId {
+        EventId::next(self.ids)
+    }
+
+    fn turn(&self) -> TurnId {
+        TurnId::next(self.ids)
+    }
+}
+
+/// Appends a `waiting` event that lists everything awaited, if calls are left and all of them are suspended, or
+/// if `suspended` says that this batch suspends one.
+fn tell_waiting(draft: &mut Draft<'_>, planner: &Planner<'_>, suspended: bool) {
+    let Some(execution_id) = draft.core().open_execution.as_ref().map(|open| open.id) else { return };
+    let mut calls: Vec<_> = draft.calls().collect();
+    let all = !calls.is_empty() && calls.iter().all(|call| call.state.is_suspended());
+    if !(suspended || all) {
+        return;
+    }
+    calls.sort_by_key(|call| (call.content_index, call.id));
+    let awaited = calls
+        .iter()
+        .filter_map(|call| {
+            let interaction = call.interaction.as_ref()?;
+            Some(Awaited::new(interaction.id, call.id, &call.tool_name, &interaction.kind))
+        })
+        .collect();
+    draft.append_state(planner.event(), execution_id, ExecutionState::Waiting { awaited });
+}
+
+/// After the last call of a turn was settled: the next turn begins, and what is queued is delivered to it, unless
+/// something says to hold still.
+fn advance(draft: &mut Draft<'_>, planner: &Planner<'_>) {
+    let Some(open) = &draft.core().open_execution else { return };
+    let marked = draft.mailbox().cancel_mark.is_some_and(|mark| mark.execution_id == open.id);
+    if marked || draft.calls().next().is_some() {
+        return;
+    }
+    let turn = planner.turn();
+    if let Some(open) = &mut draft.core_mut().open_execution {
+        open.turn_id = turn;
+    }
+    if !draft.mailbox().paused {
+        input::deliver_eligible(draft, planner, false);
+    }
+}
+
+/// Ends the open execution.
+pub(crate) fn end(draft: &mut Draft<'_>, planner: &Planner<'_>, state: ExecutionState) {
+    draft.end_execution(planner.event(), state);
+}
+
+/// Ends the open execution as stopped, and says so in history.
+pub(crate) fn end_cancelled(draft: &mut Draft<'_>, planner: &Planner<'_>) {
+    let stop = UserIntervention { kind: InterventionKind::Stop, principal: Principal::runtime(), text: None };
+    draft.append(NewEvent::new(planner.event(), EventPayload::UserIntervention(stop)));
+    end(draft, planner, ExecutionState::Cancelled);
+}
+
+/// The calls of the execution that were denied for want of a person.
+pub(crate) fn denied(draft: &Draft<'_>) -> Vec<crate::event::DeniedCall> {
+    draft.core().open_execution.as_ref().map(|open| open.denied.clone()).unwrap_or_default()
+}
