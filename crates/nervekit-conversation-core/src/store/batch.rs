@@ -9,7 +9,9 @@ use super::change::{Change, LeaseStep, Role};
 use super::record::{self, IndexEntry, Record, RecordError};
 use super::row::{Rows, Versioned, wakes};
 use super::{CommitError, Store, StoreError, key};
-use crate::backend::{BackendError, Change as RowChange, CommitNumber, Expect, Refused, Table, Write, WriteSet};
+use crate::backend::{
+    BackendError, Change as RowChange, CommitNumber, Expect, Refused, Table, Write, WriteSet,
+};
 use crate::conversation::{ConversationConfig, ProjectRecord};
 use crate::event::Event;
 use crate::store::row::{CoreRow, MailboxRow};
@@ -113,7 +115,9 @@ impl Batch {
         if change.role == Role::Mailbox
             && (change.core.is_some() || !change.events.is_empty() || change.lease != LeaseStep::Keep)
         {
-            return Err(StoreError::Damaged("a mailbox change may not write what belongs to the owner".into()));
+            return Err(StoreError::Damaged(
+                "a mailbox change may not write what belongs to the owner".into(),
+            ));
         }
         let id = rows.id;
         self.lease(rows, &change);
@@ -207,10 +211,15 @@ impl Batch {
         let core = change.core.as_ref().unwrap_or(&rows.core.value);
         let mailbox = change.mailbox.as_ref().unwrap_or(&rows.mailbox.value);
         let has_call = || {
-            rows.calls.keys().any(|id| !change.calls.contains_key(id)) || change.calls.values().any(Option::is_some)
+            rows.calls.keys().any(|id| !change.calls.contains_key(id))
+                || change.calls.values().any(Option::is_some)
         };
         let has_input = || {
-            let kept = rows.queue.iter().filter(|(at, _)| !change.queue.contains_key(*at)).map(|(_, row)| &row.value);
+            let kept = rows
+                .queue
+                .iter()
+                .filter(|(at, _)| !change.queue.contains_key(*at))
+                .map(|(_, row)| &row.value);
             kept.chain(change.queue.values().flatten()).any(|input| wakes(mailbox, input))
         };
         let unfinished = core.open_execution.is_some() || has_call() || has_input();
@@ -261,7 +270,9 @@ impl Store {
                 }
             }
             match result {
-                Err(CommitError::Conflict { record }) if record == key::INDEX.name() && attempts < INDEX_ATTEMPTS => {
+                Err(CommitError::Conflict { record })
+                    if record == key::INDEX.name() && attempts < INDEX_ATTEMPTS =>
+                {
                     // Another store over the same backend was here.
                     attempts += 1;
                     let end = self.stored_index_end().await.map_err(|error| match error {
@@ -320,7 +331,8 @@ fn not_written(error: BackendError) -> BackendError {
 impl Batch {
     fn committed(&mut self, number: CommitNumber) -> Committed {
         let mut parts = std::mem::take(&mut self.parts);
-        let events = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.change.events)).map(Arc::new).collect();
+        let events =
+            parts.iter_mut().flat_map(|part| std::mem::take(&mut part.change.events)).map(Arc::new).collect();
         Committed { number, events, parts }
     }
 }

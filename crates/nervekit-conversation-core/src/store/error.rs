@@ -24,7 +24,9 @@ pub enum StoreError {
     #[error(transparent)]
     Record(#[from] Box<RecordError>),
     /// A newer build wrote the store.
-    #[error("the store holds records of version {found}; this build reads {oldest} to {newest}: use a newer one")]
+    #[error(
+        "the store holds records of version {found}; this build reads {oldest} to {newest}: use a newer one"
+    )]
     Newer {
         /// The newest version in the store.
         found: u32,
@@ -107,9 +109,10 @@ impl StoreError {
     pub fn http_status(&self) -> u16 {
         match self {
             Self::Backend(BackendError::Full { .. }) => 507,
-            Self::Backend(BackendError::Corrupt { .. }) | Self::Record(_) | Self::Newer { .. } | Self::Damaged(_) => {
-                500
-            }
+            Self::Backend(BackendError::Corrupt { .. })
+            | Self::Record(_)
+            | Self::Newer { .. }
+            | Self::Damaged(_) => 500,
             Self::TooLarge { .. } => 413,
             Self::Conflict { .. } => 409,
             Self::Backend(_) | Self::Held { .. } => 503,

@@ -128,7 +128,8 @@ pub(crate) fn check_event(value: &[u8], previous: Digest) -> Result<(EventId, Di
 }
 
 fn split(value: &[u8]) -> Result<(Digest, &[u8]), RecordError> {
-    let (hash, record) = value.split_first_chunk::<HASH>().ok_or(RecordError::Foreign { record: Event::KIND })?;
+    let (hash, record) =
+        value.split_first_chunk::<HASH>().ok_or(RecordError::Foreign { record: Event::KIND })?;
     Ok((Digest::from_bytes(*hash), record))
 }
 

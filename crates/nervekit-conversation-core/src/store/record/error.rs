@@ -14,7 +14,9 @@ use nervekit_types::Retry;
 #[non_exhaustive]
 pub enum RecordError {
     /// A newer build wrote it.
-    #[error("the `{record}` record has version {found}; this build reads up to version {newest}: use a newer one")]
+    #[error(
+        "the `{record}` record has version {found}; this build reads up to version {newest}: use a newer one"
+    )]
     Newer {
         /// The kind of record that was wanted.
         record: &'static str,

@@ -98,11 +98,15 @@ fn depth(json: &[u8]) -> usize {
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
             // To the end of the string: brackets in it are text.
-            b'"' => while let Some(byte) = bytes.next() {
-                match byte {
-                    b'"' => break,
-                    b'\\' => { bytes.next(); }
-                    _ => {}
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => {
+                            bytes.next();
+                        }
+                        _ => {}
+                    }
                 }
             }
             _ => {}

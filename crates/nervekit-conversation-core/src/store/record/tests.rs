@@ -133,4 +133,3 @@ fn the_format_marker_is_read_by_every_build() {
 fn errors_are_small() {
     assert!(size_of::<RecordError>() <= 64);
 }
-

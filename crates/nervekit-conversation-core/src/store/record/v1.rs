@@ -5,8 +5,8 @@
 //! decides what its stored form is. When that is a new version, the forms here become types of their own, which
 //! are converted after they are read.
 //!
-//! The messages of the harness, the evidence and rules of the permission engine, process references, ids and
-//! principals are stored in the JSON that their crates promise to keep.
+//! The messages of the harness, the evidence and rules of the permission engine, what tools return, process
+//! references, ids and principals are stored in the JSON that their crates promise to keep.
 
 pub(super) mod call;
 pub(super) mod conversation;

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nervekit_harness::{
-    AssistantMessage, ContentBlock, ModelSelection, ProviderErrorKind, StopReason, Text, Thinking, ThinkingLevel,
-    Usage,
+    AssistantMessage, ContentBlock, ModelSelection, ProviderErrorKind, StopReason, Text, Thinking,
+    ThinkingLevel, Usage,
 };
 use nervekit_permissions::{
-    CallOrigin, Decision, Evidence, GrantScope, Precedence, Risk, Rule, RuleEvidence, RuleSource, SuggestedRule,
-    SuggestionKind,
+    CallOrigin, Decision, Evidence, GrantScope, Mode, Precedence, Risk, Rule, RuleEvidence, RuleSource,
+    SuggestedRule, SuggestionKind,
 };
-use nervekit_tools::ProcessRef;
+use nervekit_tools::{AssetCategory, AssetFacts, Attachment, ProcessRef, UserProjection};
 use nervekit_types::testing::SeededEntropy;
 use nervekit_types::{Digest, Principal, RawId, Timestamp};
 use serde_json::{Map, Number, Value, json};
 
 use crate::command::CommandOutcome;
 use crate::conversation::{
-    Attendance, CancelMark, ConversationConfig, Lease, Limits, Mode, OpenExecution, ProjectRecord, Status, Todo,
+    Attendance, CancelMark, ConversationConfig, Lease, Limits, OpenExecution, ProjectRecord, Status, Todo,
 };
 use crate::event::{
     AssistantMessageEvent, Awaited, CallOutcome, DeniedCall, Event, EventLink, EventPayload, ExecutionState,
@@ -34,8 +34,18 @@ use crate::tool_call::{CallState, Claim, ToolCall, TurnSettings};
 
 /// Texts that have tripped up writers and readers of JSON.
 const TEXTS: [&str; 12] = [
-    "", " ", "plain words", "\"quoted\" \\ and / slashed", "line\nbreak\ttab\r", "\0 \u{1} \u{1f} \u{7f}",
-    "äöü € 漢字 🦀", "\u{2028}\u{2029}\u{feff}", "\u{202e}gnirts", "}}]]\"{[[", "null", "{\"v\":2,\"event\":{}}",
+    "",
+    " ",
+    "plain words",
+    "\"quoted\" \\ and / slashed",
+    "line\nbreak\ttab\r",
+    "\0 \u{1} \u{1f} \u{7f}",
+    "äöü € 漢字 🦀",
+    "\u{2028}\u{2029}\u{feff}",
+    "\u{202e}gnirts",
+    "}}]]\"{[[",
+    "null",
+    "{\"v\":2,\"event\":{}}",
 ];
 
 /// Throws values.
@@ -163,10 +173,16 @@ impl Dice {
                 busy_millis: dice.number(),
                 tokens: dice.number(),
                 cost_micros: dice.number(),
+                denied: dice.denied(),
             }),
             usage_own: self.usage(),
             status: self.pick(&[
-                Status::Idle, Status::Running, Status::Waiting, Status::Paused, Status::Failed, Status::Interrupted,
+                Status::Idle,
+                Status::Running,
+                Status::Waiting,
+                Status::Paused,
+                Status::Failed,
+                Status::Interrupted,
             ]),
             next_event_sequence: self.number(),
             chain_hash: self.digest(),
@@ -323,14 +339,18 @@ impl Dice {
 
     fn suggestion(&mut self) -> SuggestedRule {
         let kind = self.pick(&[
-            SuggestionKind::Exact, SuggestionKind::Subtree, SuggestionKind::CommandPrefix, SuggestionKind::WholeCall,
+            SuggestionKind::Exact,
+            SuggestionKind::Subtree,
+            SuggestionKind::CommandPrefix,
+            SuggestionKind::WholeCall,
         ]);
         let (label, rule) = (self.text(), self.rule());
         SuggestedRule::new(kind, label, rule).scopes(self.list(3, Self::scope))
     }
 
     fn evidence(&mut self) -> Evidence {
-        let (decision, reason, risk) = (self.decision(), self.text(), self.pick(&[Risk::Read, Risk::Destructive]));
+        let (decision, reason, risk) =
+            (self.decision(), self.text(), self.pick(&[Risk::Read, Risk::Destructive]));
         let mut evidence = Evidence::new(decision, reason, risk, self.digest(), self.text(), self.digest())
             .tool(self.text())
             .suggestions(self.list(2, Self::suggestion));
@@ -406,7 +426,10 @@ impl Dice {
                 definition_digest: self.maybe(Self::digest),
             },
             state: self.pick(&[
-                CallState::Supervising, CallState::AwaitingApproval, CallState::Ready, CallState::Running,
+                CallState::Supervising,
+                CallState::AwaitingApproval,
+                CallState::Ready,
+                CallState::Running,
                 CallState::AwaitingInput,
             ]),
             supervision: self.maybe(Self::evidence),
@@ -437,11 +460,26 @@ impl Dice {
             }
         });
         let reason = self.pick(&[
-            StopReason::EndTurn, StopReason::ToolUse, StopReason::MaxTokens, StopReason::StopSequence,
-            StopReason::Refusal, StopReason::ContentFilter, StopReason::Paused, StopReason::Other,
+            StopReason::EndTurn,
+            StopReason::ToolUse,
+            StopReason::MaxTokens,
+            StopReason::StopSequence,
+            StopReason::Refusal,
+            StopReason::ContentFilter,
+            StopReason::Paused,
+            StopReason::Other,
         ]);
         let message = AssistantMessage::new(content).stop_reason(reason).usage(self.usage());
         message.from_model(self.text(), self.text()).reported_usage(self.object(2)).response_id(self.text())
+    }
+
+    fn projection(&mut self) -> UserProjection {
+        if self.bool() { UserProjection::text(self.text()) } else { UserProjection::diff(self.text(), 1, 2) }
+    }
+
+    fn attachment(&mut self) -> Attachment {
+        let facts = AssetFacts::new(self.id(), self.number(), self.moment());
+        Attachment::new(facts, self.pick(&[AssetCategory::Payload, AssetCategory::Image]), self.text())
     }
 
     fn denied(&mut self) -> Vec<DeniedCall> {
@@ -452,7 +490,9 @@ impl Dice {
         match self.below(7) {
             0 => FailureReason::Provider {
                 kind: self.pick(&[
-                    ProviderErrorKind::Authentication, ProviderErrorKind::RateLimited, ProviderErrorKind::Protocol,
+                    ProviderErrorKind::Authentication,
+                    ProviderErrorKind::RateLimited,
+                    ProviderErrorKind::Protocol,
                 ]),
                 status: self.maybe(|dice| u16::try_from(dice.below(600)).unwrap()),
             },
@@ -484,7 +524,9 @@ impl Dice {
                 error: self.text(),
             },
             4 => ExecutionState::Completed { denied: self.denied() },
-            5 => ExecutionState::Failed { reason: self.failure(), message: self.text(), denied: self.denied() },
+            5 => {
+                ExecutionState::Failed { reason: self.failure(), message: self.text(), denied: self.denied() }
+            }
             6 => ExecutionState::Cancelled,
             _ => ExecutionState::Interrupted,
         }
@@ -513,14 +555,18 @@ impl Dice {
                 assistant_event_id: self.maybe(Self::id),
                 content_index: self.maybe(Self::small),
                 outcome: self.pick(&[
-                    CallOutcome::Completed, CallOutcome::Failed, CallOutcome::Denied, CallOutcome::Cancelled,
+                    CallOutcome::Completed,
+                    CallOutcome::Failed,
+                    CallOutcome::Denied,
+                    CallOutcome::Cancelled,
                     CallOutcome::Indeterminate,
                 ]),
                 agent: self.text(),
-                user: self.text(),
+                user: self.projection(),
                 supervision: self.maybe(Self::evidence),
                 resolution: self.maybe(Self::resolved),
-                assets: self.list(2, Self::id),
+                complete: self.maybe(Self::id),
+                attachments: self.list(2, Self::attachment),
                 attempts: self.small(),
             })),
             3 => EventPayload::UserIntervention(UserIntervention {
@@ -552,7 +598,10 @@ impl Dice {
 
     /// JSON that is nested exactly this deep.
     pub(in crate::store) fn nested(levels: usize) -> Value {
-        (0..levels).fold(json!(1), |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({ "a": inner }) })
+        (0..levels).fold(
+            json!(1),
+            |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({ "a": inner }) },
+        )
     }
 
     /// An id of any type.
@@ -577,6 +626,16 @@ macro_rules! any_id {
 }
 
 any_id!(
-    AssetId, CommandId, ConversationId, EventId, ExecutionId, IncarnationId, InputId, InteractionId, OpeningId,
-    ProjectId, ToolCallId, TurnId
+    AssetId,
+    CommandId,
+    ConversationId,
+    EventId,
+    ExecutionId,
+    IncarnationId,
+    InputId,
+    InteractionId,
+    OpeningId,
+    ProjectId,
+    ToolCallId,
+    TurnId
 );

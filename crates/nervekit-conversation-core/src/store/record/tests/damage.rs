@@ -43,7 +43,10 @@ fn a_truncated_record_is_refused_at_every_length() {
             match error {
                 RecordError::Foreign { record } => assert!(record == kind && length < header),
                 RecordError::Damaged { record, offset, .. } => {
-                    assert!(record == kind && length >= header && offset <= length, "{kind} {length} {offset}");
+                    assert!(
+                        record == kind && length >= header && offset <= length,
+                        "{kind} {length} {offset}"
+                    );
                 }
                 other => panic!("{kind} cut at {length}: {other}"),
             }
@@ -82,7 +85,9 @@ fn a_record_of_another_kind_is_foreign() {
                 if other.kind == kind { Ok(()) } else { Err(RecordError::Foreign { record: kind }) };
             assert_eq!(read(&other.bytes), expected, "a `{}` read as `{kind}`", other.kind);
         }
-        for foreign in [&b""[..], b"{}", b"null", b"\xff\xfe", b"{\"v\":", br#"{"v":1}"#, br#"{"v":0,"x":{}}"#] {
+        for foreign in
+            [&b""[..], b"{}", b"null", b"\xff\xfe", b"{\"v\":", br#"{"v":1}"#, br#"{"v":0,"x":{}}"#]
+        {
             assert_eq!(read(foreign), Err(RecordError::Foreign { record: kind }));
         }
     }
@@ -125,7 +130,10 @@ fn nothing_may_be_added_to_a_version() {
             let more = [&bytes[..bytes.len() - 2], b",\"more\":1}}"].concat();
             let error = read(&more).unwrap_err();
             let problem = "a field is missing, unknown or of another type";
-            assert!(matches!(error, RecordError::Damaged { problem: found, .. } if found == problem), "{error}");
+            assert!(
+                matches!(error, RecordError::Damaged { problem: found, .. } if found == problem),
+                "{error}"
+            );
         }
     }
 }

@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nervekit_harness::{AssistantMessage, ModelSelection, ProviderErrorKind, Text, Thinking, ThinkingLevel, Usage};
-use nervekit_permissions::{
-    CallOrigin, Decision, Evidence, GrantScope, Risk, Rule, SuggestedRule, SuggestionKind,
+use nervekit_harness::{
+    AssistantMessage, ModelSelection, ProviderErrorKind, Text, Thinking, ThinkingLevel, Usage,
 };
-use nervekit_tools::ProcessRef;
+use nervekit_permissions::{
+    CallOrigin, Decision, Evidence, GrantScope, Mode, Risk, Rule, SuggestedRule, SuggestionKind,
+};
+use nervekit_tools::{AssetCategory, AssetFacts, Attachment, ProcessRef, UserProjection};
 use nervekit_types::{Principal, RawId, Timestamp};
 
 use super::*;
 use crate::command::CommandOutcome;
-use crate::conversation::{Attendance, CancelMark, Limits, Mode, OpenExecution, Status};
+use crate::conversation::{Attendance, CancelMark, Limits, OpenExecution, Status};
 use crate::event::{
     AssistantMessageEvent, Awaited, CallOutcome, DeniedCall, EventLink, EventPayload, ExecutionState,
     ExecutionStateEvent, FailureReason, InterventionKind, MessageCall, Notification, ToolCallResponse,
@@ -94,6 +96,11 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_millis(1_789_000_000_123 + second * 1_000)
 }
 
+fn denied() -> Vec<DeniedCall> {
+    let reason = "rule `ask-before-write` asks".to_owned();
+    vec![DeniedCall { call_id: id(21), tool_name: "write".to_owned(), reason }]
+}
+
 fn image() -> Image {
     Image { media_type: "image/png".to_owned(), asset_id: id(31), digest: Digest::of("png") }
 }
@@ -125,7 +132,7 @@ fn interaction_of(fixtures: &mut Fixtures, kind: InteractionKind) -> Interaction
         call_id: id(21),
         digest: Digest::of("shown"),
         tool_name: "write".to_owned(),
-        arguments: json!({ "path": "src/lib.rs", "content": "//!\n" }),
+        arguments: json!({ "content": "//!\n", "path": "src/lib.rs" }),
         targets: vec!["write /srv/site/src/lib.rs".to_owned()],
         reason: "writing needs a person".to_owned(),
         kind,
@@ -153,7 +160,7 @@ fn call(state: CallState) -> ToolCall {
         content_index: 1,
         origin: CallOrigin::Model,
         tool_name: "write".to_owned(),
-        arguments: json!({ "path": "src/lib.rs", "content": "//!\n", "mode": 0.1, "big": u64::MAX, "none": null }),
+        arguments: json!({ "big": u64::MAX, "content": "//!\n", "mode": 0.1, "none": null, "path": "src/lib.rs" }),
         coercions: vec!["`mode` was a text".to_owned()],
         turn_settings: TurnSettings {
             rule_set_id: "supervised".to_owned(),
@@ -265,6 +272,7 @@ fn conversations(fixtures: &mut Fixtures) {
                     busy_millis: 1_500,
                     tokens: 700,
                     cost_micros: 90,
+                    denied: denied(),
                 }),
                 usage_own: Usage::new(1, 2).cache_read(3).cache_write(4).thinking(5),
                 status: value,
@@ -362,9 +370,12 @@ fn inputs(fixtures: &mut Fixtures) {
         target(fixtures, &value.target);
         fixtures.add(name, value);
     }
-    for value in
-        [InputFate::Queued, InputFate::Delivered { event_id: id(13) }, InputFate::Cancelled, InputFate::Expired]
-    {
+    for value in [
+        InputFate::Queued,
+        InputFate::Delivered { event_id: id(13) },
+        InputFate::Cancelled,
+        InputFate::Expired,
+    ] {
         fate(fixtures, &value);
         fixtures.add(value.kind(), Fate { fate: value, content: Digest::of("content") });
     }
@@ -375,7 +386,10 @@ fn inputs(fixtures: &mut Fixtures) {
         CommandOutcome::TitleSet,
         CommandOutcome::InputAccepted { input_id: id(61), fate: InputFate::Queued },
         CommandOutcome::InputCancelled { input_id: id(61) },
-        CommandOutcome::InputNotCancelled { input_id: id(61), fate: InputFate::Delivered { event_id: id(13) } },
+        CommandOutcome::InputNotCancelled {
+            input_id: id(61),
+            fate: InputFate::Delivered { event_id: id(13) },
+        },
         CommandOutcome::Resolved { call_id: id(21) },
         CommandOutcome::Paused,
         CommandOutcome::Resumed,
@@ -431,7 +445,8 @@ fn messages(fixtures: &mut Fixtures) {
         Text::new("I look at it.").into(),
         nervekit_harness::ToolCall::new("toolu_01", "read", json!({ "path": "a.png", "scale": 0.5 })).into(),
     ]);
-    let message = message.usage(Usage::new(1, 2).thinking(3)).from_model("demo", "demo-1").response_id("msg_01");
+    let message =
+        message.usage(Usage::new(1, 2).thinking(3)).from_model("demo", "demo-1").response_id("msg_01");
     event(
         fixtures,
         "assistant_message",
@@ -451,10 +466,11 @@ fn messages(fixtures: &mut Fixtures) {
         content_index: Some(2),
         outcome: CallOutcome::Completed,
         agent: "an image".to_owned(),
-        user: "read a.png".to_owned(),
+        user: UserProjection::text("read a.png"),
         supervision: Some(evidence()),
         resolution: None,
-        assets: vec![id(31)],
+        complete: Some(id(31)),
+        attachments: vec![Attachment::new(AssetFacts::new(id(32), 17, at(0)), AssetCategory::Image, "a.png")],
         attempts: 1,
     };
     let denial = Resolution::Deny { message: Some("not this one".to_owned()), remember: None };
@@ -478,7 +494,8 @@ fn messages(fixtures: &mut Fixtures) {
         assistant_event_id: None,
         content_index: None,
         supervision: None,
-        assets: Vec::new(),
+        complete: None,
+        attachments: Vec::new(),
         ..response
     };
     event(fixtures, "tool_call_response_direct", EventPayload::ToolCallResponse(Box::new(direct)));
@@ -499,11 +516,6 @@ fn executions(fixtures: &mut Fixtures) {
         tool_name: "write".to_owned(),
         kind: "approval".to_owned(),
     };
-    let denied = vec![DeniedCall {
-        call_id: id(21),
-        tool_name: "write".to_owned(),
-        reason: "rule `ask-before-write` asks".to_owned(),
-    }];
     let mut states = vec![
         ExecutionState::Started,
         ExecutionState::Waiting { awaited: vec![awaited] },
@@ -514,7 +526,7 @@ fn executions(fixtures: &mut Fixtures) {
             delay: Duration::from_millis(1_500),
             error: "overloaded".to_owned(),
         },
-        ExecutionState::Completed { denied: denied.clone() },
+        ExecutionState::Completed { denied: denied() },
         ExecutionState::Cancelled,
         ExecutionState::Interrupted,
     ];
@@ -529,7 +541,7 @@ fn executions(fixtures: &mut Fixtures) {
     ] {
         failure(fixtures, &reason);
         let message = "it did not work out".to_owned();
-        states.push(ExecutionState::Failed { reason, message, denied: denied.clone() });
+        states.push(ExecutionState::Failed { reason, message, denied: denied() });
     }
     for state in states {
         execution(fixtures, &state);
@@ -594,4 +606,4 @@ fn the_hash_of_a_stored_event_stays_the_same() {
 }
 
 /// The chain hash of `event_first.json` as the first event of a conversation.
-const FIRST_HASH: &str = "sha256:?";
+const FIRST_HASH: &str = "sha256:076cca64eb0a23f85379b101f61b967b73bd6720c40e4422b9dac3ebd0e6ba3a";

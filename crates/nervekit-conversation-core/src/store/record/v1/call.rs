@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nervekit_permissions::{CallOrigin, Evidence};
+use nervekit_permissions::{CallOrigin, Evidence, Mode};
 use nervekit_tools::ProcessRef;
 use nervekit_types::{
     ConversationId, Digest, EventId, ExecutionId, IncarnationId, Timestamp, ToolCallId, TurnId,
@@ -10,10 +10,9 @@ use nervekit_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::conversation::Mode;
 use super::interaction::{Interaction, Resolved};
 use super::{Maybe, Millis, forms};
-use crate::{conversation, interaction, tool_call};
+use crate::{interaction, tool_call};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "tool_call::ToolCall", deny_unknown_fields)]
@@ -52,8 +51,7 @@ pub(in crate::store::record) struct ToolCall {
 #[serde(remote = "tool_call::TurnSettings", deny_unknown_fields)]
 struct TurnSettings {
     rule_set_id: String,
-    #[serde(with = "Mode")]
-    mode: conversation::Mode,
+    mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]

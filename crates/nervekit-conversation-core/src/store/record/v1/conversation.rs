@@ -4,15 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nervekit_harness::{ModelSelection, ThinkingLevel, Usage};
+use nervekit_permissions::Mode;
 use nervekit_types::{
     CommandId, ConversationId, Digest, ExecutionId, IncarnationId, InputId, OpeningId, ProjectId, Timestamp,
     ToolCallId, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
-use super::event::EventLink;
+use super::event::{DeniedCall, EventLink};
 use super::input::InputFate;
-use super::{Maybe, Millis, forms};
+use super::{Each, Maybe, Millis, forms};
 use crate::store::{record, row};
 use crate::{command, conversation, event, input};
 
@@ -93,6 +94,8 @@ struct OpenExecution {
     busy_millis: u64,
     tokens: u64,
     cost_micros: u64,
+    #[serde(with = "Each::<DeniedCall>", default, skip_serializing_if = "Vec::is_empty")]
+    denied: Vec<event::DeniedCall>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,8 +113,7 @@ pub(in crate::store::record) struct ConversationConfig {
     system_prompt: Option<String>,
     rule_set_id: String,
     planning_rule_set_id: String,
-    #[serde(with = "Mode")]
-    mode: conversation::Mode,
+    mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,13 +122,6 @@ pub(in crate::store::record) struct ConversationConfig {
     attendance: conversation::Attendance,
     #[serde(with = "Limits")]
     limits: conversation::Limits,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "conversation::Mode", rename_all = "snake_case")]
-pub(super) enum Mode {
-    Coding,
-    Planning,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nervekit_harness::{AssistantMessage, ProviderErrorKind};
 use nervekit_permissions::{CallOrigin, Evidence};
+use nervekit_tools::{Attachment, UserProjection};
 use nervekit_types::{
     AssetId, ConversationId, Digest, EventId, ExecutionId, InputId, InteractionId, Principal, Timestamp,
     ToolCallId, TurnId,
@@ -124,13 +125,15 @@ struct ToolCallResponse {
     #[serde(with = "CallOutcome")]
     outcome: event::CallOutcome,
     agent: String,
-    user: String,
+    user: UserProjection,
     #[serde(skip_serializing_if = "Option::is_none")]
     supervision: Option<Evidence>,
     #[serde(with = "Maybe::<Resolved>", default, skip_serializing_if = "Option::is_none")]
     resolution: Option<interaction::Resolved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<AssetId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    assets: Vec<AssetId>,
+    attachments: Vec<Attachment>,
     attempts: u32,
 }
 
@@ -216,7 +219,7 @@ struct Awaited {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "event::DeniedCall", deny_unknown_fields)]
-struct DeniedCall {
+pub(super) struct DeniedCall {
     call_id: ToolCallId,
     tool_name: String,
     reason: String,
