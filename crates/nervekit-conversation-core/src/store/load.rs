@@ -64,14 +64,19 @@ impl Store {
         let Some(row) = self.backend.get(key::META, key::FORMAT).await? else {
             let marker = record::format_marker(OLDEST_RECORD_VERSION, NEWEST_RECORD_VERSION);
             let mut set = WriteSet::new(nervekit_types::BatchId::next(&self.ids));
-            set.writes.push(Write::new(key::META, key::FORMAT, Change::Put(marker.into())).expect(Expect::Absent));
+            set.writes
+                .push(Write::new(key::META, key::FORMAT, Change::Put(marker.into())).expect(Expect::Absent));
             // Should another one be faster, it wrote the same.
             self.backend.write(vec![set]).await?;
             return Ok(());
         };
         let (oldest, newest) = record::read_format_marker(&row.value).map_err(Box::new)?;
         if newest > NEWEST_RECORD_VERSION || oldest < OLDEST_RECORD_VERSION {
-            return Err(StoreError::Newer { found: newest, oldest: OLDEST_RECORD_VERSION, newest: NEWEST_RECORD_VERSION });
+            return Err(StoreError::Newer {
+                found: newest,
+                oldest: OLDEST_RECORD_VERSION,
+                newest: NEWEST_RECORD_VERSION,
+            });
         }
         Ok(())
     }
@@ -90,8 +95,16 @@ impl Store {
     /// The rows of a conversation.
     pub async fn load(&self, id: ConversationId) -> Result<Option<Rows>, StoreError> {
         let tables = [
-            key::CORE, key::MAILBOX, key::CONFIG, key::LEASES, key::CALLS, key::QUEUE, key::OUTCOMES, key::TODOS,
-            key::DOCUMENTS, key::UNFINISHED,
+            key::CORE,
+            key::MAILBOX,
+            key::CONFIG,
+            key::LEASES,
+            key::CALLS,
+            key::QUEUE,
+            key::OUTCOMES,
+            key::TODOS,
+            key::DOCUMENTS,
+            key::UNFINISHED,
         ];
         let ranges = tables.iter().map(|table| Range::prefix(*table, key::of(id))).collect();
         let found = self.backend.range(ranges).await?;
@@ -159,7 +172,9 @@ impl Store {
             .collect();
         let ranges = ids
             .iter()
-            .flat_map(|id| [key::CORE, key::MAILBOX, key::CALLS].map(|table| Range::prefix(table, key::of(*id))))
+            .flat_map(|id| {
+                [key::CORE, key::MAILBOX, key::CALLS].map(|table| Range::prefix(table, key::of(*id)))
+            })
             .collect();
         let rows = self.backend.range(ranges).await?;
         let mut records = Vec::with_capacity(ids.len());
@@ -197,7 +212,12 @@ impl Store {
     }
 
     /// Entries of the event index from a place on, and the place to continue at.
-    pub(crate) async fn index_from(&self, place: u64, limit: usize) -> Result<(Vec<(u64, IndexEntry)>, u64), StoreError> {
+    pub(crate) async fn index_from(
+        &self,
+        place: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, IndexEntry)>, u64), StoreError> {
+        self.find_lost().await;
         let end = self.index.readable_end();
         if place >= end {
             return Ok((Vec::new(), place));
@@ -212,6 +232,16 @@ impl Store {
         }
         let next = if entries.len() < limit { end } else { entries.last().map_or(end, |(at, _)| at + 1) };
         Ok((entries, next))
+    }
+
+    /// Asks after the batches whose fate was unknown. A batch that is not durable is not going to be at the places
+    /// it had: when it is committed again it gets others.
+    async fn find_lost(&self) {
+        for (place, batch) in self.index.lost() {
+            if self.backend.applied(batch).await.is_ok() {
+                self.index.find(place);
+            }
+        }
     }
 
     /// The place after the last readable entry of the event index.
