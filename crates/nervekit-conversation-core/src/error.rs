@@ -184,6 +184,7 @@ impl CommandError {
 /// | --- | --- |
 /// | `NotFound` | 404 |
 /// | `InvalidCursor` | 400 |
+/// | `OtherView` | 502 |
 /// | `ShuttingDown` | 503 |
 /// | `Store` | 503 (500 when corrupt) |
 ///
@@ -202,6 +203,12 @@ pub enum QueryError {
     /// The cursor is not one of this scope.
     #[error("a cursor is a whole number that an update or a snapshot returned for the same scope")]
     InvalidCursor,
+    /// The API answered with a view of another kind than the query asks for.
+    #[error("the query was answered with `{kind}`")]
+    OtherView {
+        /// The kind of the answer.
+        kind: &'static str,
+    },
     /// The core shuts down.
     #[error("the runtime is shutting down")]
     ShuttingDown,
@@ -222,7 +229,7 @@ impl QueryError {
     pub fn retry(&self) -> Retry {
         match self {
             // The answer is the same until something is created.
-            Self::NotFound(_) | Self::InvalidCursor => Retry::Never,
+            Self::NotFound(_) | Self::InvalidCursor | Self::OtherView { .. } => Retry::Never,
             Self::ShuttingDown => Retry::After(Duration::from_secs(1)),
             Self::Store(error) => error.retry(),
         }
@@ -234,6 +241,7 @@ impl QueryError {
         match self {
             Self::NotFound(_) => 404,
             Self::InvalidCursor => 400,
+            Self::OtherView { .. } => 502,
             Self::ShuttingDown => 503,
             Self::Store(error) => error.http_status(),
         }

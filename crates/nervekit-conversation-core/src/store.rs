@@ -32,6 +32,9 @@ pub use maintenance::{StoreStats, VerifyReport};
 pub use record::RecordError;
 pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, Versioned};
 
+pub(crate) use record::CHAIN_START;
+pub(crate) use row::wakes;
+
 /// The oldest and the newest record version that this build reads. The newest is the one it writes.
 const OLDEST_RECORD_VERSION: u32 = 1;
 const NEWEST_RECORD_VERSION: u32 = 1;

@@ -8,6 +8,9 @@ mod layout;
 mod read;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +25,7 @@ use tokio::sync::oneshot;
 
 use connection::Connection;
 use failure::Failure;
+use file::{Disk, Source};
 use worker::{Job, Worker};
 
 /// Ranges that may return more rows than this are read on a thread of the backend.
@@ -91,7 +95,7 @@ pub struct RedbBackend {
 pub struct RedbOptions {
     path: PathBuf,
     lock_wait: Duration,
-    cache_bytes: usize,
+    source: Source,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
 }
@@ -106,8 +110,8 @@ impl RedbOptions {
 
     /// Keeps at most this many bytes of the file in memory. Default: 64 MiB.
     #[must_use]
-    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.cache_bytes = bytes;
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.source.cache_bytes = bytes;
         self
     }
 
@@ -137,7 +141,7 @@ impl RedbOptions {
             let opening = OpeningId::next(&*self.ids);
             let given_up = || opened.is_closed();
             let connection =
-                Connection::open(&self.path, self.cache_bytes, self.lock_wait, opening, self.clock, given_up);
+                Connection::open(&self.path, self.source, self.lock_wait, opening, self.clock, given_up);
             match connection {
                 Ok(connection) => {
                     let connection = Arc::new(connection);
@@ -171,7 +175,7 @@ impl RedbBackend {
         RedbOptions {
             path: path.into(),
             lock_wait: Duration::ZERO,
-            cache_bytes: 64 << 20,
+            source: Source { medium: Arc::new(Disk), cache_bytes: 64 << 20 },
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds::default()),
         }

@@ -21,7 +21,7 @@ use crate::executor::ToolCall;
 use crate::lock::MutationLocks;
 use crate::outcome::ToolOutcome;
 use crate::output::SettledOutput;
-use crate::process::{NoProcesses, Processes};
+use crate::process::Processes;
 use crate::progress::Progress;
 use crate::tool::Tool;
 
@@ -121,7 +121,7 @@ impl TestBed {
         #[cfg(all(feature = "local-tools", unix))]
         let processes: Arc<dyn Processes> = Arc::new(crate::LocalProcesses::default());
         #[cfg(not(all(feature = "local-tools", unix)))]
-        let processes: Arc<dyn Processes> = Arc::new(NoProcesses);
+        let processes: Arc<dyn Processes> = Arc::new(crate::process::NoProcesses);
         Self {
             folder: Arc::new(folder),
             engine: Arc::new(AllowEverything::new(roots)),

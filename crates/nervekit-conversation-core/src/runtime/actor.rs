@@ -24,6 +24,7 @@ use super::machine::{Activity, Live, Step, ToolTraits, View};
 use super::plan::{self, PERMISSIONS, Settlement};
 use super::projection::{Projection, Tail};
 use super::propose::CallScope;
+use super::recovery::RecoveryReport;
 use super::request::{Answer, TurnSnapshot, request};
 use crate::command::{CommandRequest, Receipt};
 use crate::conversation::ProjectRecord;
@@ -47,8 +48,10 @@ pub(crate) enum Message {
     /// Recovery found the conversation unfinished.
     Recover {
         /// Told when everything that recovery writes is written.
-        done: oneshot::Sender<Recovered>,
+        done: oneshot::Sender<RecoveryReport>,
     },
+    /// Something may have changed: look again.
+    Wake,
     /// A process is about to be released: its reference goes on record first.
     Process {
         /// The call that started it.
@@ -65,16 +68,6 @@ pub(crate) enum Message {
         /// Told when the task ends.
         done: oneshot::Sender<()>,
     },
-}
-
-/// What recovery found in a conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recovered {
-    pub(crate) interrupted: bool,
-    pub(crate) indeterminate: u32,
-    pub(crate) waiting: u32,
-    pub(crate) delivered: u32,
-    pub(crate) held: bool,
 }
 
 /// What a piece of work in the background came to.
@@ -130,7 +123,9 @@ struct Actor {
     running: HashMap<ToolCallId, RunningCall>,
     stops: Vec<PendingStop>,
     renew_at: Option<Instant>,
-    recovered: Option<(Recovered, Vec<oneshot::Sender<Recovered>>)>,
+    recovered: RecoveryReport,
+    recovering: Vec<oneshot::Sender<RecoveryReport>>,
+    stale: bool,
     feed: Arc<Feed>,
     /// Set when it cannot go on here; without an error, another core has the conversation now.
     failure: Option<Option<StoreError>>,
@@ -182,6 +177,7 @@ fn refuse_all(inbox: &mut mpsc::UnboundedReceiver<Message>, id: ConversationId, 
             }
             Message::Recover { done } => drop(done),
             Message::Process { recorded, .. } => drop(recorded),
+            Message::Wake => {}
             Message::Close { done } => drop(done.send(())),
         }
     }
@@ -218,7 +214,9 @@ impl Actor {
             running: HashMap::new(),
             stops: Vec::new(),
             renew_at: None,
-            recovered: None,
+            recovered: RecoveryReport::default(),
+            recovering: Vec::new(),
+            stale: false,
             feed,
             failure: None,
         };
@@ -240,6 +238,10 @@ impl Actor {
             }
             if self.is_foreign() && self.rows.open_execution().is_some() {
                 // Another core carries the conversation on; here its mailbox was all there was to write.
+                if !self.recovering.is_empty() {
+                    self.recovered.held.push(self.id);
+                }
+                self.answer_stops_elsewhere();
                 return self.when_quiet();
             }
             if let Err(failure) = self.need_projection().await {
@@ -247,6 +249,11 @@ impl Actor {
             }
             let step = self.next_step();
             tracing::trace!(conversation = %self.id, ?step, "step");
+            if !self.core.gate_is_open() && step.begins_something() {
+                self.note_resumed(&step);
+                self.report_recovered();
+                return Flow::On;
+            }
             match step {
                 Step::Wait => return Flow::On,
                 Step::Rest => return self.rest().await,
@@ -306,7 +313,7 @@ impl Actor {
         self.tasks.abort_all();
         self.running.clear();
         self.live = Live::default();
-        self.recovered = None;
+        self.recovering.clear();
         self.stops.clear();
         self.failure = Some(failure.error());
         Flow::End
@@ -353,7 +360,6 @@ impl Actor {
             Step::Start => self.commit(|draft, planner| Ok(drop(plan::start(draft, planner)))).await,
             Step::Deliver => {
                 self.live.interrupted = false;
-                self.note_delivered();
                 self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await
             }
             Step::Request => {
@@ -386,7 +392,7 @@ impl Actor {
                 .await
             }
             Step::SettleIndeterminate(id) => {
-                self.note_indeterminate();
+                self.note_indeterminate(id);
                 self.end_left_process(id).await;
                 self.with_call(id, |draft, planner, call| {
                     plan::settle(draft, planner, &call, Settlement::indeterminate());
@@ -626,9 +632,11 @@ impl Actor {
     async fn receive(&mut self, message: Message) -> Flow {
         match message {
             Message::Command { request, answer } => self.command(*request, answer).await,
-            Message::Recover { done } => {
-                let recovered = self.recovered.get_or_insert_with(|| (Recovered::default(), Vec::new()));
-                recovered.1.push(done);
+            Message::Recover { done } => self.recovering.push(done),
+            Message::Wake => {
+                if let Err(failure) = self.reload().await {
+                    self.give_up(&failure);
+                }
             }
             Message::Process { call, attempt, process, recorded } => {
                 self.record_process(call, attempt, process, recorded).await;

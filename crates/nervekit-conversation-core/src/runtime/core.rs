@@ -129,6 +129,8 @@ pub(crate) struct Inner {
     pub(crate) feeds: Mutex<HashMap<ConversationId, Weak<Feed>>>,
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) closing: AtomicBool,
+    /// Shut while recovery writes: nothing is begun outside.
+    pub(crate) gate: AtomicBool,
 }
 
 impl Inner {
@@ -152,6 +154,21 @@ impl Inner {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn gate_is_open(&self) -> bool {
+        self.gate.load(Ordering::SeqCst)
+    }
+
+    /// The conversations that have a task.
+    pub(crate) fn running_ids(&self) -> Vec<ConversationId> {
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
+    /// Ends the streams of all followers.
+    pub(crate) fn close_feeds(&self) {
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.values().filter_map(Weak::upgrade).for_each(|feed| feed.close());
     }
 
     /// The feed of a conversation; one is made if nobody has it.

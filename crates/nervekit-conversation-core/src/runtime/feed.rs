@@ -118,6 +118,18 @@ impl Feed {
         self.publish(&[], state);
     }
 
+    /// Events up to here became durable without having been shown: followers read them from the store.
+    pub(crate) fn catch_up(&self, end: u64) {
+        let mut seen = self.seen();
+        if seen.end != Some(end) {
+            seen.end = Some(end);
+            seen.recent.clear();
+            seen.draft = None;
+        }
+        drop(seen);
+        self.notify();
+    }
+
     /// Begins the draft of an attempt.
     pub(crate) fn begin_attempt(&self, turn_id: TurnId, attempt: u32) {
         self.seen().draft = Some(AnswerDraft { turn_id, attempt, blocks: BTreeMap::new() });

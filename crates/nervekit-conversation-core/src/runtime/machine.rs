@@ -106,6 +106,23 @@ pub(crate) enum Step {
     Rest,
 }
 
+impl Step {
+    /// Whether the step begins something outside of the store; recovery, which only writes, leaves it for later.
+    pub(crate) const fn begins_something(&self) -> bool {
+        matches!(
+            self,
+            Self::Start
+                | Self::Deliver
+                | Self::Request
+                | Self::Continue
+                | Self::Decide(_)
+                | Self::Claim(_)
+                | Self::Run(_)
+                | Self::Effect(_)
+        )
+    }
+}
+
 /// What the machine looks at.
 #[derive(Debug)]
 pub(crate) struct View<'a> {

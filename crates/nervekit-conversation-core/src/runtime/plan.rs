@@ -6,7 +6,7 @@ mod command;
 mod input;
 mod message;
 
-pub(crate) use call::{Settlement, claim, effect, repeat, settle, supervised, suspend_for_input};
+pub(crate) use call::{Settlement, ask, claim, effect, judged, repeat, settle};
 pub(crate) use command::{PERMISSIONS, continue_processing, pause, resolve, resume, stop};
 pub(crate) use input::{accept, deliver, has_eligible, should_start, start};
 
@@ -14,9 +14,11 @@ pub(crate) use input::{accept, deliver, has_eligible, should_start, start};
 pub(crate) const CORE_TOOLS: [&str; 3] = ["ask_user", "todos_get", "todos_set"];
 pub(crate) use message::{Proposal, ProposedCall, Took, Verdict, message};
 
+use std::time::Duration;
+
 use nervekit_types::{EventId, IdSource, IncarnationId, Principal, TurnId};
 
-use crate::event::{Awaited, EventPayload, ExecutionState, InterventionKind, UserIntervention};
+use crate::event::{Awaited, EventPayload, ExecutionState, FailureReason, InterventionKind, UserIntervention};
 use crate::store::{Draft, NewEvent};
 
 /// What planning needs of the runtime: who it is and where ids come from.
@@ -89,4 +91,38 @@ pub(crate) fn end_cancelled(draft: &mut Draft<'_>, planner: &Planner<'_>) {
 /// The calls of the execution that were denied for want of a person.
 pub(crate) fn denied(draft: &Draft<'_>) -> Vec<crate::event::DeniedCall> {
     draft.core().open_execution.as_ref().map(|open| open.denied.clone()).unwrap_or_default()
+}
+
+/// Tells that a model request failed and is tried again.
+pub(crate) fn retrying(
+    draft: &mut Draft<'_>,
+    planner: &Planner<'_>,
+    attempt: u32,
+    limit: u32,
+    delay: Duration,
+    error: &str,
+) {
+    let Some(execution_id) = draft.core().open_execution.as_ref().map(|open| open.id) else { return };
+    let state = ExecutionState::Retrying { attempt, limit, delay, error: error.to_owned() };
+    draft.append_state(planner.event(), execution_id, state);
+}
+
+/// Counts that recovery carries the execution on.
+pub(crate) fn count_continued(draft: &mut Draft<'_>, planner: &Planner<'_>) {
+    let Some(open) = &mut draft.core_mut().open_execution else { return };
+    open.continued += 1;
+    let execution_id = open.id;
+    draft.append_state(planner.event(), execution_id, ExecutionState::Resumed);
+}
+
+/// A limit that was reached, in words.
+pub(crate) fn limit_words(reason: &FailureReason) -> String {
+    let what = match reason {
+        FailureReason::TurnLimit { limit } => format!("{limit} turns"),
+        FailureReason::TimeLimit { limit } => format!("{limit:?} of model and tool time"),
+        FailureReason::TokenLimit { limit } => format!("{limit} tokens"),
+        FailureReason::CostLimit { limit_micros } => format!("{limit_micros} millionths of a dollar"),
+        other => return other.kind().to_owned(),
+    };
+    format!("the limit of {what} was reached; `continue_processing` carries on with fresh limits")
 }

@@ -14,8 +14,8 @@ use nervekit_types::{AssetId, ConversationId, TurnId};
 
 use super::core::Inner;
 use super::feed::{BlockKind, Feed};
-use super::plan::Proposal;
 use super::propose::{Prepared, propose};
+use super::supervisor::Panicked;
 use crate::conversation::{Attendance, ConversationConfig, ProjectRecord};
 use crate::event::FailureReason;
 use crate::port::{Hook as _, HookVerdict, Resources, TurnRequest};
@@ -50,6 +50,16 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// A request that was not begun because the runtime shuts down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::failed(FailureReason::Resources, "the runtime is shutting down")
+    }
+
+    /// A request that ended in a panic of the host's code.
+    pub(crate) fn panicked(panic: &Panicked) -> Self {
+        Self::failed(FailureReason::Resources, format!("the request failed for an internal reason: {panic}"))
+    }
+
     fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
         Self::Failed { reason, message: message.into() }
     }

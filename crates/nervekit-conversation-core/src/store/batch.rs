@@ -342,6 +342,14 @@ impl Batch {
     }
 }
 
+impl Committed {
+    /// Whether the batch changed documents of a conversation.
+    #[must_use]
+    pub fn documents_of(&self, id: ConversationId) -> bool {
+        self.parts.iter().any(|part| part.conversation_id == id && !part.change.documents.is_empty())
+    }
+}
+
 impl Rows {
     /// Takes over what was committed of this conversation.
     pub fn apply(&mut self, committed: &mut Committed) {

@@ -410,6 +410,44 @@ impl<'a> Draft<'a> {
         self.change.policies.insert(digest, bytes);
     }
 
+    /// What became of an input in this draft, if it changed.
+    #[must_use]
+    pub fn fate(&self, id: InputId) -> Option<InputFate> {
+        self.change.fates.get(&id).map(|fate| fate.fate)
+    }
+
+    /// Whether the draft touches what only the holder of the lease writes. Marks on calls are anyone's.
+    #[must_use]
+    pub fn needs_owner(&self) -> bool {
+        let only_marked = |id: &ToolCallId, changed: &Option<ToolCall>| {
+            let stored = self.rows.calls.get(id).map(|row| &row.value);
+            match (stored, changed) {
+                (Some(stored), Some(changed)) => {
+                    changed.cancel_requested && stored.state == changed.state && stored.claim == changed.claim
+                }
+                _ => false,
+            }
+        };
+        self.change.core.is_some()
+            || !self.change.events.is_empty()
+            || self.change.todos.is_some()
+            || !self.change.documents.is_empty()
+            || !self.change.file_reads.is_empty()
+            || matches!(self.change.lease, LeaseStep::Hold(_))
+            || self.change.calls.iter().any(|(id, changed)| !only_marked(id, changed))
+    }
+
+    /// Whether the draft gives the lease back.
+    #[must_use]
+    pub fn releases_lease(&self) -> bool {
+        self.change.lease == LeaseStep::Release
+    }
+
+    /// Makes the draft a mailbox change.
+    pub const fn as_mailbox(&mut self) {
+        self.change.role = Role::Mailbox;
+    }
+
     /// Takes or prolongs the lease.
     pub const fn hold_lease(&mut self, lease: Lease) {
         self.change.lease = LeaseStep::Hold(lease);

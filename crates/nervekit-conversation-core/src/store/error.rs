@@ -61,6 +61,24 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The same error for one more who waits for an answer. Its sources stay with the first one.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Backend(error) => Self::Backend(error.clone()),
+            Self::Record(error) => Self::Damaged(error.to_string().into()),
+            Self::Newer { found, oldest, newest } => Self::Newer { found: *found, oldest: *oldest, newest: *newest },
+            Self::Damaged(what) => Self::Damaged(what.clone()),
+            Self::Held { until } => Self::Held { until: *until },
+            Self::Conflict { record } => Self::Conflict { record },
+            Self::TooLarge { size, limit } => Self::TooLarge { size: *size, limit: *limit },
+        }
+    }
+
+    /// What commands are answered while finished work waits for the store.
+    pub(crate) fn in_trouble() -> Self {
+        Self::Backend(BackendError::unavailable("conversations", "the store is in trouble; finished work waits for it"))
+    }
+
     /// Whether to try again.
     ///
     /// ```
@@ -135,6 +153,17 @@ pub enum CommitError {
     /// batch again finds out.
     #[error("whether the change is durable is not known yet")]
     Unknown(#[source] BackendError),
+}
+
+impl CommitError {
+    /// Whether waiting does not help.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Backend(BackendError::Corrupt { .. } | BackendError::Fenced { .. }) => true,
+            Self::Backend(_) | Self::Unknown(_) => false,
+            Self::Conflict { .. } | Self::Fenced | Self::NotFound | Self::TooLarge { .. } => true,
+        }
+    }
 }
 
 impl From<CommitError> for StoreError {

@@ -206,6 +206,11 @@ impl Store {
         rows.iter().flatten().map(|row| Ok(decoded::<ToolCall>(row)?.value)).collect()
     }
 
+    /// Who may write the core row of a conversation.
+    pub async fn lease(&self, id: ConversationId) -> Result<Option<Lease>, StoreError> {
+        Ok(self.row::<Lease>(key::LEASES, &key::of(id)).await?.map(|row| row.value))
+    }
+
     /// The bytes of an effective policy.
     pub async fn policy(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.backend.get(key::POLICIES, digest.as_bytes()).await?.map(|row| row.value.to_vec()))

@@ -9,7 +9,7 @@ use nervekit_types::{Clock, OpeningId};
 use redb::{Database, ReadableDatabase};
 
 use super::failure::{Failure, guarded};
-use super::file::{self, Watch};
+use super::file::{self, Source, Watch};
 use super::layout::{self, META};
 
 /// How often a file that is in use is tried again while the caller waits for it.
@@ -22,7 +22,7 @@ pub(super) struct Connection {
     pub(super) store: Arc<str>,
     /// The path, absolute and free of links, so that a reopening finds the same file.
     path: PathBuf,
-    cache_bytes: usize,
+    source: Source,
     pub(super) opening: OpeningId,
     pub(super) clock: Arc<dyn Clock>,
     state: RwLock<State>,
@@ -46,7 +46,7 @@ impl Connection {
     /// Opens a file, or makes it, and stores the opening's id in it.
     pub(super) fn open(
         path: &std::path::Path,
-        cache_bytes: usize,
+        source: Source,
         lock_wait: Duration,
         opening: OpeningId,
         clock: Arc<dyn Clock>,
@@ -55,7 +55,7 @@ impl Connection {
         let store: Arc<str> = path.display().to_string().into();
         let deadline = Instant::now().checked_add(lock_wait);
         let opened = loop {
-            match guarded(|| open_or_create(path, cache_bytes)) {
+            match guarded(|| open_or_create(path, &source)) {
                 Err(failure)
                     if failure.is_in_use()
                         && !given_up()
@@ -72,7 +72,7 @@ impl Connection {
         });
         let (path, database, watch) = named.map_err(|failure| failure.into_error(&store))?;
         let state = RwLock::new(State::Open { database, watch });
-        Ok(Self { store, path, cache_bytes, opening, clock, state })
+        Ok(Self { store, path, source, opening, clock, state })
     }
 
     /// Runs something over the database, which it first opens again if a failure closed it. Blocks.
@@ -174,7 +174,7 @@ impl Connection {
         }
         let reopened = guarded(|| {
             // It must be there: a new file in its place would be another store.
-            let (database, watch) = file::open(&self.path, self.cache_bytes)?;
+            let (database, watch) = file::open(&self.path, &self.source)?;
             if stored_opening(&database)? != Some(self.opening) {
                 return Err(Failure::Fenced);
             }
@@ -192,14 +192,14 @@ impl Connection {
     }
 }
 
-fn open_or_create(path: &std::path::Path, cache_bytes: usize) -> Result<(Database, Arc<Watch>), Failure> {
+fn open_or_create(path: &std::path::Path, source: &Source) -> Result<(Database, Arc<Watch>), Failure> {
     if !path.try_exists()? {
         if path.is_symlink() {
             return Err(Failure::damaged("it is a link to a file that is not there"));
         }
-        file::create(path, cache_bytes, lay_out)?;
+        file::create(path, source, lay_out)?;
     }
-    file::open(path, cache_bytes)
+    file::open(path, source)
 }
 
 fn lay_out(database: &Database) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The file: made whole or not at all, locked by one opening, and watched for the kind of failure it has.
 
+use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Bound;
@@ -26,10 +27,42 @@ impl Watch {
     }
 }
 
+/// How a file is opened for redb: as it is, or, in tests, one that fails.
+pub(super) trait Medium: Debug + Send + Sync {
+    fn storage(&self, file: FileBackend) -> Box<dyn StorageBackend>;
+}
+
+/// The file as it is.
+#[derive(Debug)]
+pub(super) struct Disk;
+
+impl Medium for Disk {
+    fn storage(&self, file: FileBackend) -> Box<dyn StorageBackend> {
+        Box::new(file)
+    }
+}
+
+/// Where the files of a store come from, and how much of them is kept in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) medium: Arc<dyn Medium>,
+    pub(super) cache_bytes: usize,
+}
+
+impl Source {
+    fn database(&self, file: File) -> Result<(Database, Arc<Watch>), DatabaseError> {
+        let watch = Arc::new(Watch::default());
+        let file = self.medium.storage(FileBackend::new(file)?);
+        let watched = WatchedFile { file, watch: watch.clone() };
+        let database = Builder::new().set_cache_size(self.cache_bytes).create_with_backend(watched)?;
+        Ok((database, watch))
+    }
+}
+
 /// redb's file, and a note when it could not be synced.
 #[derive(Debug)]
 struct WatchedFile {
-    file: FileBackend,
+    file: Box<dyn StorageBackend>,
     watch: Arc<Watch>,
 }
 
@@ -83,18 +116,11 @@ impl StorageBackend for WatchedFile {
     }
 }
 
-fn database(file: File, cache_bytes: usize) -> Result<(Database, Arc<Watch>), DatabaseError> {
-    let watch = Arc::new(Watch::default());
-    let watched = WatchedFile { file: FileBackend::new(file)?, watch: watch.clone() };
-    let database = Builder::new().set_cache_size(cache_bytes).create_with_backend(watched)?;
-    Ok((database, watch))
-}
-
 /// Opens the file that is there.
 ///
 /// The descriptor is close-on-exec, as all those of the standard library are: a process started by the host
 /// does not hold the lock.
-pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(Database, Arc<Watch>), Failure> {
+pub(super) fn open(path: &Path, source: &Source) -> Result<(Database, Arc<Watch>), Failure> {
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let found = fs::metadata(path)?;
     if !found.is_file() {
@@ -105,7 +131,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(Database, Arc<Wat
         return Err(Failure::damaged("the file is empty; if there never was a store, delete it"));
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    Ok(database(file, cache_bytes)?)
+    Ok(source.database(file)?)
 }
 
 /// Makes a new file, unless one is there by now, in which case it does nothing.
@@ -115,7 +141,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(Database, Arc<Wat
 /// of the other name until the end; what a killed process left there is overwritten.
 pub(super) fn create(
     path: &Path,
-    cache_bytes: usize,
+    source: &Source,
     lay_out: impl FnOnce(&Database) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let fresh = sibling(path);
@@ -135,7 +161,7 @@ pub(super) fn create(
         return Ok(());
     }
     file.set_len(0)?;
-    let (database, _) = database(file, cache_bytes)?;
+    let (database, _) = source.database(file)?;
     lay_out(&database)?;
     fs::rename(&fresh, path)?;
     sync_folder(path)?;

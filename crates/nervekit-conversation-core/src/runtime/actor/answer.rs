@@ -6,12 +6,14 @@ use nervekit_types::{ToolCallId, TurnId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Actor, Done, Failure, Recovered, execute::Ran, plan, request::Answer};
+use super::{Actor, Done, Failure, plan};
 use crate::error::CommandError;
 use crate::event::{ExecutionState, FailureReason};
-use crate::runtime::machine::Activity;
+use crate::runtime::execute::Ran;
+use crate::runtime::machine::{Activity, Step};
 use crate::runtime::plan::{Settlement, Took};
 use crate::runtime::propose::Prepared;
+use crate::runtime::request::Answer;
 use crate::tool_call::CallState;
 
 impl Actor {
@@ -198,36 +200,34 @@ impl Actor {
     }
 
     pub(super) fn note_interrupted(&mut self) {
-        if let Some((recovered, _)) = &mut self.recovered {
-            recovered.interrupted = true;
-        }
+        self.recovered.interrupted.push(self.id);
     }
 
-    pub(super) fn note_indeterminate(&mut self) {
-        if let Some((recovered, _)) = &mut self.recovered {
-            recovered.indeterminate += 1;
-        }
+    pub(super) fn note_indeterminate(&mut self, call: ToolCallId) {
+        self.recovered.indeterminate.push(call);
     }
 
-    pub(super) fn note_delivered(&mut self) {
-        if let Some((recovered, _)) = &mut self.recovered {
-            recovered.delivered += 1;
+    /// What would be begun waits until recovery has written everything.
+    pub(super) fn note_resumed(&mut self, step: &Step) {
+        if self.recovering.is_empty() {
+            return;
+        }
+        match step {
+            Step::Start | Step::Deliver => self.recovered.delivered.push(self.id),
+            _ => self.recovered.resumed.push(self.id),
         }
     }
 
     /// Tells recovery what was found.
     pub(super) fn report_recovered(&mut self) {
-        if let Some((mut recovered, waiting)) = self.recovered.take() {
-            let suspended = self.rows.calls.values().filter(|call| call.value.state.is_suspended()).count();
-            recovered.waiting = u32::try_from(suspended).unwrap_or(u32::MAX);
-            for done in waiting {
-                drop(done.send(recovered));
-            }
+        if self.recovering.is_empty() {
+            return;
         }
-    }
-
-    /// The default report of a conversation that another core holds.
-    pub(super) const fn held_elsewhere() -> Recovered {
-        Recovered { interrupted: false, indeterminate: 0, waiting: 0, delivered: 0, held: true }
+        let mut recovered = std::mem::take(&mut self.recovered);
+        let open = self.rows.calls.values().filter_map(|call| call.value.interaction.as_ref());
+        recovered.waiting = open.map(|interaction| interaction.id).collect();
+        for done in std::mem::take(&mut self.recovering) {
+            drop(done.send(std::mem::take(&mut recovered)));
+        }
     }
 }

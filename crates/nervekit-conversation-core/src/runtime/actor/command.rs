@@ -1,6 +1,6 @@
 //! Commands, carried out in the task of their conversation.
 
-use nervekit_types::{CommandId, Digest, InputId};
+use nervekit_types::{Digest, InputId};
 use tokio::sync::oneshot;
 
 use super::commit::{Failure, Patience};
@@ -94,6 +94,13 @@ impl Actor {
                 stop.receipt.cursor = cursor;
                 drop(stop.answer.send(Ok(stop.receipt)));
             }
+        }
+    }
+
+    /// Another core ends what was stopped: the marks are durable, and that is what the answer says.
+    pub(super) fn answer_stops_elsewhere(&mut self) {
+        for stop in std::mem::take(&mut self.stops) {
+            drop(stop.answer.send(Ok(stop.receipt)));
         }
     }
 
@@ -208,7 +215,7 @@ impl Actor {
                 Err(Failure::Refused(CommandError::OtherContent { id: queued.id, fate: known.fate }))
             };
         }
-        let queue_limit = limits.queue;
+        let (queue_limit, foreign) = (limits.queue, self.is_foreign());
         let input_id = queued.id;
         self.commit_command(request, |draft, planner| {
             if let DeliveryTarget::Execution { execution_id } = queued.target
@@ -220,7 +227,7 @@ impl Actor {
                 return Err(CommandError::invalid(format!("{queue_limit} inputs are waiting already")));
             }
             plan::accept(draft, queued.clone());
-            if !self_is_foreign(draft, planner) {
+            if !foreign {
                 plan::start(draft, planner);
             }
             let fate = draft.fate(input_id).unwrap_or(InputFate::Queued);
@@ -341,7 +348,3 @@ fn check_config(draft: &Draft<'_>, change: &crate::conversation::ConfigChange) -
     Ok(())
 }
 
-/// The id of a command that the runtime gives itself.
-pub(super) fn own(id: &str) -> CommandId {
-    CommandId::from_key(id)
-}

@@ -66,7 +66,7 @@ impl Settlement {
 }
 
 /// What the permission engine decided about a call, put into its row, or the settlement if it may not run.
-pub(crate) fn supervised(
+pub(super) fn supervised(
     draft: &Draft<'_>,
     planner: &Planner<'_>,
     mut call: ToolCall,
@@ -251,7 +251,7 @@ fn suspend(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall, que
 }
 
 /// Suspends a running call whose executor needs a person's answer.
-pub(crate) fn suspend_for_input(
+pub(crate) fn ask(
     draft: &mut Draft<'_>,
     planner: &Planner<'_>,
     call: ToolCall,
@@ -343,7 +343,16 @@ pub(super) fn append_response(
     draft.append(event.turn(call.turn_id));
 }
 
-/// The call with this id, as the draft knows it.
-pub(crate) fn find(draft: &Draft<'_>, id: ToolCallId) -> Option<ToolCall> {
-    draft.call(id).cloned()
+/// Takes in how a call that was found in `supervising` was decided.
+pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall, evidence: Evidence) {
+    match supervised(draft, planner, call, evidence) {
+        Ok(call) => {
+            let suspended = call.state.is_suspended();
+            draft.put_call(call);
+            if suspended {
+                tell_waiting(draft, planner, true);
+            }
+        }
+        Err((call, settlement)) => settle(draft, planner, &call, settlement),
+    }
 }

@@ -1,0 +1,558 @@
+//! Verbs on cheap handles: each method is one command or query.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nervekit_types::{
+    CommandId, ConversationId, EventId, ExecutionId, IdSource, InputId, InteractionId, Principal, ProjectId,
+    SystemIds, ToolCallId,
+};
+
+use crate::command::{
+    Command, CommandOutcome, CommandRequest, NewConversation, NewProject, Receipt,
+};
+use crate::conversation::{ConfigChange, ConversationConfig};
+use crate::error::{CommandError, QueryError};
+use crate::input::NewInput;
+use crate::interaction::{Interaction, Resolution};
+use crate::outcome::Outcome;
+use crate::port::Conversations;
+use crate::query::{EventPage, Page, Query, Snapshot, ToolCallView, View};
+use crate::update::{Cursor, Scope, Update, Updates};
+
+/// A conversation: an id and the API it is reached by. Cheap to clone; it may be made of an id alone, which is all
+/// that resuming needs.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nervekit_conversation_core::{CommandError, Conversation, Conversations, Update};
+/// use nervekit_types::{ConversationId, Principal};
+///
+/// async fn resume(core: Arc<dyn Conversations>, id: ConversationId) -> Result<(), Box<dyn std::error::Error>> {
+///     let conversation = Conversation::new(core, id).by(Principal::person("alice"));
+///     conversation.submit("Go on, please.").await?;
+///     let mut updates = conversation.updates().await?;
+///     while let Some(update) = updates.next().await {
+///         match update? {
+///             Update::Text { delta, .. } => print!("{delta}"),
+///             Update::Finished(outcome) => return Ok(drop(outcome.into_text()?)),
+///             _ => {}
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    api: Arc<dyn Conversations>,
+    ids: Arc<dyn IdSource>,
+    principal: Principal,
+    id: ConversationId,
+}
+
+impl Conversation {
+    /// The conversation with this id.
+    #[must_use]
+    pub fn new(api: Arc<dyn Conversations>, id: ConversationId) -> Self {
+        Self { api, ids: Arc::new(SystemIds::default()), principal: Principal::local(), id }
+    }
+
+    /// Stamps every following verb with who it is that asks.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::Conversation;
+    /// # use nervekit_types::Principal;
+    /// fn for_request(conversation: &Conversation, user: &str) -> Conversation {
+    ///     conversation.by(Principal::person(user))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn by(&self, principal: Principal) -> Self {
+        Self { principal, ..self.clone() }
+    }
+
+    /// Its id.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::Conversation;
+    /// fn link(conversation: &Conversation) -> String {
+    ///     format!("/conversations/{}", conversation.id())
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn id(&self) -> ConversationId {
+        self.id
+    }
+
+    /// Carries a command out with an id of the caller's, so that repeating it is harmless.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Command, CommandError, Conversation, Receipt};
+    /// # use nervekit_types::CommandId;
+    /// async fn click(conversation: &Conversation, click: &str) -> Result<Receipt, CommandError> {
+    ///     let pause = Command::Pause { conversation_id: conversation.id() };
+    ///     conversation.command(CommandId::from_key(click), pause).await
+    /// }
+    /// ```
+    pub async fn command(&self, id: CommandId, command: Command) -> Result<Receipt, CommandError> {
+        self.api.command(CommandRequest::new(id, command).principal(self.principal.clone())).await
+    }
+
+    async fn fresh(&self, command: Command) -> Result<Receipt, CommandError> {
+        self.command(CommandId::next(&self.ids), command).await
+    }
+
+    /// Submits an input; it is durable when this returns.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, NewInput, Receipt};
+    /// # use nervekit_types::InputId;
+    /// async fn deliver(conversation: &Conversation, delivery: &str) -> Result<Receipt, CommandError> {
+    ///     conversation.submit(NewInput::new("Review this.").id(InputId::from_key(delivery))).await
+    /// }
+    /// ```
+    pub async fn submit(&self, input: impl Into<NewInput>) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Submit { conversation_id: self.id, input: input.into() }).await
+    }
+
+    /// Takes back an input that was not delivered; the outcome says whether it was.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, CommandOutcome, Conversation};
+    /// # use nervekit_types::InputId;
+    /// async fn undo(conversation: &Conversation, id: InputId) -> Result<bool, CommandError> {
+    ///     let receipt = conversation.cancel_input(id).await?;
+    ///     Ok(matches!(receipt.outcome, CommandOutcome::InputCancelled { .. }))
+    /// }
+    /// ```
+    pub async fn cancel_input(&self, input_id: InputId) -> Result<Receipt, CommandError> {
+        self.fresh(Command::CancelInput { conversation_id: self.id, input_id }).await
+    }
+
+    /// Changes settings.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, ConfigChange, Conversation};
+    /// async fn lock_down(conversation: &Conversation) -> Result<(), CommandError> {
+    ///     conversation.configure(ConfigChange::new().rule_set("read_only")).await.map(drop)
+    /// }
+    /// ```
+    pub async fn configure(&self, change: ConfigChange) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Configure { conversation_id: self.id, change: Box::new(change) }).await
+    }
+
+    /// Sets the title; none clears it.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation};
+    /// async fn name(conversation: &Conversation) -> Result<(), CommandError> {
+    ///     conversation.set_title(Some("Fix the build".to_owned())).await.map(drop)
+    /// }
+    /// ```
+    pub async fn set_title(&self, title: Option<String>) -> Result<Receipt, CommandError> {
+        self.fresh(Command::SetTitle { conversation_id: self.id, title }).await
+    }
+
+    /// Answers an interaction.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction, Remember, Resolution};
+    /// async fn always(conversation: &Conversation, shown: &Interaction) -> Result<(), CommandError> {
+    ///     let resolution = Resolution::approve(shown.digest).remember(Remember::conversation(0));
+    ///     conversation.resolve(shown.id, resolution).await.map(drop)
+    /// }
+    /// ```
+    pub async fn resolve(
+        &self,
+        interaction_id: InteractionId,
+        resolution: Resolution,
+    ) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Resolve { conversation_id: self.id, interaction_id, resolution }).await
+    }
+
+    /// Approves what was shown, once.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction};
+    /// async fn yes(conversation: &Conversation, shown: &Interaction) -> Result<(), CommandError> {
+    ///     conversation.approve(shown).await.map(drop)
+    /// }
+    /// ```
+    pub async fn approve(&self, shown: &Interaction) -> Result<Receipt, CommandError> {
+        self.resolve(shown.id, Resolution::approve(shown.digest)).await
+    }
+
+    /// Denies, once; the message is for the model.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction};
+    /// async fn no(conversation: &Conversation, shown: &Interaction) -> Result<(), CommandError> {
+    ///     conversation.deny(shown, Some("use the staging server".to_owned())).await.map(drop)
+    /// }
+    /// ```
+    pub async fn deny(&self, shown: &Interaction, message: Option<String>) -> Result<Receipt, CommandError> {
+        self.resolve(shown.id, Resolution::Deny { message, remember: None }).await
+    }
+
+    /// Answers a question.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction};
+    /// async fn port(conversation: &Conversation, shown: &Interaction) -> Result<(), CommandError> {
+    ///     conversation.answer(shown, "8080").await.map(drop)
+    /// }
+    /// ```
+    pub async fn answer(&self, shown: &Interaction, text: impl Into<String>) -> Result<Receipt, CommandError> {
+        self.resolve(shown.id, Resolution::answer(text)).await
+    }
+
+    /// Blocks automatic wakes and further model requests; what is in flight goes on.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
+    /// conversation.pause().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn pause(&self) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Pause { conversation_id: self.id }).await
+    }
+
+    /// Clears a pause and carries on.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
+    /// conversation.resume().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn resume(&self) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Resume { conversation_id: self.id }).await
+    }
+
+    /// Stops the work and pauses; returns when every call is settled and the execution has ended.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
+    /// conversation.stop().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn stop(&self) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Stop { conversation_id: self.id, execution_id: None }).await
+    }
+
+    /// Stops this execution; one that has ended is left alone.
+    ///
+    /// ```
+    /// # use nervekit_types::ExecutionId;
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation, shown: ExecutionId) -> Result<(), nervekit_conversation_core::CommandError> {
+    /// conversation.stop_execution(shown).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn stop_execution(&self, execution: ExecutionId) -> Result<Receipt, CommandError> {
+        self.fresh(Command::Stop { conversation_id: self.id, execution_id: Some(execution) }).await
+    }
+
+    /// Clears a pause and runs without new input.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
+    /// conversation.continue_processing().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn continue_processing(&self) -> Result<Receipt, CommandError> {
+        self.fresh(Command::ContinueProcessing { conversation_id: self.id, head: None }).await
+    }
+
+    /// One consistent read of the conversation, with the cursor that continues it.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Conversation, QueryError};
+    /// async fn title(conversation: &Conversation) -> Result<Option<String>, QueryError> {
+    ///     Ok(conversation.snapshot().await?.state.conversation.title)
+    /// }
+    /// ```
+    pub async fn snapshot(&self) -> Result<Snapshot, QueryError> {
+        match self.api.query(Query::Snapshot { conversation_id: self.id }).await? {
+            View::Snapshot(snapshot) => Ok(*snapshot),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A page of the selected branch, newest first; in order within the page.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Conversation, Page, QueryError};
+    /// async fn last(conversation: &Conversation) -> Result<usize, QueryError> {
+    ///     Ok(conversation.history(Page::new(20), None).await?.events.len())
+    /// }
+    /// ```
+    pub async fn history(&self, page: Page, before: Option<EventId>) -> Result<EventPage, QueryError> {
+        match self.api.query(Query::History { conversation_id: self.id, page, before }).await? {
+            View::Events(events) => Ok(events),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A page of the events of all branches, in order of their sequence.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Conversation, Cursor, Page, QueryError};
+    /// async fn all(conversation: &Conversation) -> Result<usize, QueryError> {
+    ///     Ok(conversation.events_since(Cursor::START, Page::default()).await?.events.len())
+    /// }
+    /// ```
+    pub async fn events_since(&self, after: Cursor, page: Page) -> Result<EventPage, QueryError> {
+        match self.api.query(Query::EventsSince { conversation_id: self.id, after, page }).await? {
+            View::Events(events) => Ok(events),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A tool call, unfinished or settled.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Conversation, QueryError, ToolCallView};
+    /// # use nervekit_types::ToolCallId;
+    /// async fn details(conversation: &Conversation, id: ToolCallId) -> Result<ToolCallView, QueryError> {
+    ///     conversation.tool_call(id).await
+    /// }
+    /// ```
+    pub async fn tool_call(&self, call_id: ToolCallId) -> Result<ToolCallView, QueryError> {
+        match self.api.query(Query::ToolCall { conversation_id: self.id, call_id }).await? {
+            View::ToolCall(call) => Ok(*call),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Follows the conversation from its first event.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::QueryError> {
+    /// let mut updates = conversation.updates().await?;
+    /// # let _ = updates.next().await; Ok(()) }
+    /// ```
+    pub async fn updates(&self) -> Result<Updates, QueryError> {
+        self.follow(Cursor::START).await
+    }
+
+    /// Follows the conversation from a cursor.
+    ///
+    /// ```
+    /// # async fn f(conversation: nervekit_conversation_core::Conversation, last_event_id: &str) -> Result<(), nervekit_conversation_core::QueryError> {
+    /// let mut updates = conversation.follow(last_event_id.parse()?).await?;
+    /// # let _ = updates.next().await; Ok(()) }
+    /// ```
+    pub async fn follow(&self, after: Cursor) -> Result<Updates, QueryError> {
+        self.api.follow(Scope::Conversation(self.id), after).await
+    }
+
+    /// Waits until nothing is under way, and says how the last execution ended. If a person is asked, it waits as
+    /// long as the person does.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Conversation, Outcome, QueryError};
+    /// async fn wait(conversation: &Conversation) -> Result<Outcome, QueryError> {
+    ///     conversation.finished().await
+    /// }
+    /// ```
+    pub async fn finished(&self) -> Result<Outcome, QueryError> {
+        let mut updates = self.updates().await?;
+        let mut last: Option<Outcome> = None;
+        while let Some(update) = updates.next().await {
+            match update? {
+                Update::Finished(outcome) => last = Some(outcome),
+                Update::State(state) => {
+                    let busy = state.conversation.status.is_open()
+                        || (!state.conversation.paused && !state.queue.is_empty());
+                    if let (Some(outcome), false) = (&last, busy) {
+                        return Ok(outcome.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        last.ok_or(QueryError::ShuttingDown)
+    }
+
+    /// Submits an input and waits for the outcome.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{AskError, Conversation};
+    /// async fn answer(conversation: &Conversation) -> Result<String, AskError> {
+    ///     Ok(conversation.ask("Which TODOs are left?").await?.into_text()?)
+    /// }
+    /// ```
+    pub async fn ask(&self, input: impl Into<NewInput> + Send) -> Result<Outcome, AskError> {
+        let receipt = self.submit(input).await?;
+        let mut updates = self.follow(receipt.cursor).await?;
+        // The receipt's cursor may lie behind the end of a very short execution.
+        let snapshot = self.snapshot().await?;
+        if !snapshot.state.conversation.status.is_open() && snapshot.state.queue.is_empty() {
+            return Ok(self.finished().await?);
+        }
+        while let Some(update) = updates.next().await {
+            if let Update::Finished(outcome) = update? {
+                return Ok(outcome);
+            }
+        }
+        Err(AskError::Query(QueryError::ShuttingDown))
+    }
+}
+
+/// Why [`Conversation::ask`] has no answer.
+///
+/// ```
+/// use nervekit_conversation_core::{AskError, NotCompleted};
+/// assert!(AskError::from(NotCompleted::Cancelled).to_string().contains("stopped"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The input was not accepted.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The outcome could not be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// There is no final answer.
+    #[error(transparent)]
+    NotCompleted(#[from] crate::outcome::NotCompleted),
+}
+
+fn unexpected(view: &View) -> QueryError {
+    QueryError::OtherView { kind: view.kind() }
+}
+
+/// A project, and the API it is reached by.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nervekit_conversation_core::{CommandError, Conversation, ConversationConfig, Conversations, NewProject, Project};
+///
+/// async fn start(core: Arc<dyn Conversations>) -> Result<Conversation, Box<dyn std::error::Error>> {
+///     let project = Project::create(core, NewProject::new("site").directory("/srv/site")).await?;
+///     Ok(project.converse(ConversationConfig::new("demo/demo".parse()?)).await?)
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Project {
+    api: Arc<dyn Conversations>,
+    ids: Arc<dyn IdSource>,
+    id: ProjectId,
+}
+
+impl Project {
+    /// The project with this id.
+    #[must_use]
+    pub fn new(api: Arc<dyn Conversations>, id: ProjectId) -> Self {
+        Self { api, ids: Arc::new(SystemIds::default()), id }
+    }
+
+    /// Creates a project; one with the same id and content is found again.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use nervekit_conversation_core::{CommandError, Conversations, NewProject, Project};
+    /// async fn create(core: Arc<dyn Conversations>) -> Result<Project, CommandError> {
+    ///     Project::create(core, NewProject::new("notes")).await
+    /// }
+    /// ```
+    pub async fn create(api: Arc<dyn Conversations>, new: NewProject) -> Result<Self, CommandError> {
+        let ids: Arc<dyn IdSource> = Arc::new(SystemIds::default());
+        let request = CommandRequest::new(CommandId::next(&ids), Command::CreateProject(new));
+        match api.command(request).await?.outcome {
+            CommandOutcome::ProjectCreated { project_id } => Ok(Self { api, ids, id: project_id }),
+            other => Err(CommandError::invalid(format!("the command was answered with `{}`", other.kind()))),
+        }
+    }
+
+    /// The project of a folder: its id is derived from the canonical path, so that the same folder always is the
+    /// same project.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use nervekit_conversation_core::{CommandError, Conversations, Project};
+    /// async fn here(core: Arc<dyn Conversations>) -> Result<Project, CommandError> {
+    ///     Project::at(core, ".").await
+    /// }
+    /// ```
+    pub async fn at(api: Arc<dyn Conversations>, folder: impl Into<PathBuf> + Send) -> Result<Self, CommandError> {
+        let folder = folder.into();
+        let canonical = std::fs::canonicalize(&folder).map_err(|error| {
+            CommandError::invalid(format!("`{}` is not a folder that can be used: {error}", folder.display()))
+        })?;
+        let name = canonical.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
+        let id = ProjectId::from_key(&canonical.to_string_lossy());
+        Self::create(api, NewProject::new(name).id(id).directory(canonical)).await
+    }
+
+    /// Its id.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::Project;
+    /// fn link(project: &Project) -> String {
+    ///     format!("/projects/{}", project.id())
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn id(&self) -> ProjectId {
+        self.id
+    }
+
+    /// Creates a conversation with these settings.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, ConversationConfig, Project};
+    /// async fn start(project: &Project, config: ConversationConfig) -> Result<Conversation, CommandError> {
+    ///     project.converse(config).await
+    /// }
+    /// ```
+    pub async fn converse(&self, config: ConversationConfig) -> Result<Conversation, CommandError> {
+        self.create_conversation(NewConversation::new(self.id, config)).await
+    }
+
+    /// Creates a conversation.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, Conversation, NewConversation, Project};
+    /// async fn start(project: &Project, new: NewConversation) -> Result<Conversation, CommandError> {
+    ///     project.create_conversation(new).await
+    /// }
+    /// ```
+    pub async fn create_conversation(&self, new: NewConversation) -> Result<Conversation, CommandError> {
+        let command = Command::CreateConversation(Box::new(new));
+        let request = CommandRequest::new(CommandId::next(&self.ids), command);
+        match self.api.command(request).await?.outcome {
+            CommandOutcome::ConversationCreated { conversation_id } => {
+                Ok(Conversation::new(self.api.clone(), conversation_id))
+            }
+            other => Err(CommandError::invalid(format!("the command was answered with `{}`", other.kind()))),
+        }
+    }
+
+    /// Follows all its conversations: durable facts from a cursor, then live.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{Cursor, Project, QueryError, Updates};
+    /// async fn inbox(project: &Project) -> Result<Updates, QueryError> {
+    ///     project.follow(Cursor::START).await
+    /// }
+    /// ```
+    pub async fn follow(&self, after: Cursor) -> Result<Updates, QueryError> {
+        self.api.follow(Scope::Project(self.id), after).await
+    }
+}
+
+/// What a person is asked, in every conversation of an API: the inbox, children included.
+///
+/// ```
+/// use nervekit_conversation_core::{Conversations, Interaction, QueryError, interactions};
+/// async fn count(core: &dyn Conversations) -> Result<usize, QueryError> {
+///     Ok(interactions(core).await?.len())
+/// }
+/// ```
+pub async fn interactions(api: &dyn Conversations) -> Result<Vec<Interaction>, QueryError> {
+    match api.query(Query::Interactions { conversation_id: None }).await? {
+        View::Interactions(interactions) => Ok(interactions),
+        other => Err(unexpected(&other)),
+    }
+}

@@ -1,0 +1,13 @@
+//! Every port of the crates in one list. A port lives in the crate that owns its concept; each is object-safe and
+//! can be replaced from outside.
+
+#[doc(no_inline)]
+pub use crate::{Backend, Conversations, Hook, Profiles, TurnResources};
+#[doc(no_inline)]
+pub use nervekit_harness::{Credentials, Harness, Model, ModelResolver, TokenEstimator, Transport};
+#[doc(no_inline)]
+pub use nervekit_permissions::{Documents, PermissionEngine};
+#[doc(no_inline)]
+pub use nervekit_tools::{AssetStore, Process, Processes, SearchBackend, ToolExecutor, ToolManifest};
+#[doc(no_inline)]
+pub use nervekit_types::{Clock, Entropy, IdSource};

@@ -1,0 +1,343 @@
+//! Wiring a core.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nervekit_harness::{Harness, ModelResolver, RetryPolicy, StandardHarness};
+use nervekit_permissions::PermissionEngine;
+use nervekit_tools::{AssetStore, MemoryAssetStore, MutationLocks, NoProcesses, Processes, ToolManifest};
+use nervekit_types::{
+    Clock, Entropy, IdSource, IncarnationId, Retry, SystemClock, SystemEntropy, SystemIds,
+};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+
+use super::ConversationCore;
+use super::core::{Inner, RuntimeLimits};
+use super::machine::RecoveryPolicy;
+use crate::backend::Backend;
+use crate::port::{FixedResources, Hook, TurnResources};
+use crate::store::{Store, StoreError};
+
+/// Why a core or a host could not be opened: everything that is wrong, at once.
+///
+/// ```
+/// use nervekit_conversation_core::{BuildError, BuildProblem};
+/// let error = BuildError::new([BuildProblem::NoRuntime]);
+/// assert!(error.to_string().contains("tokio runtime"));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BuildError {
+    /// What is wrong.
+    pub problems: Vec<BuildProblem>,
+}
+
+impl BuildError {
+    /// Everything that is wrong.
+    #[must_use]
+    pub fn new(problems: impl IntoIterator<Item = BuildProblem>) -> Self {
+        Self { problems: problems.into_iter().collect() }
+    }
+
+    /// Whether to try again: never, unless every problem passes by itself.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        let mut answer = Retry::Now;
+        for problem in &self.problems {
+            match problem.retry() {
+                Retry::Never => return Retry::Never,
+                other => answer = other,
+            }
+        }
+        answer
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for problem in &self.problems {
+            write!(f, "{separator}{problem}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.problems.first().and_then(std::error::Error::source)
+    }
+}
+
+impl From<StoreError> for BuildError {
+    fn from(error: StoreError) -> Self {
+        Self::new([BuildProblem::Store(error)])
+    }
+}
+
+/// One thing that is wrong with how a core or a host was set up.
+///
+/// ```
+/// use nervekit_conversation_core::BuildProblem;
+/// let problem = BuildProblem::NoSuchFolder { folder: "/nowhere".into() };
+/// assert_eq!(problem.to_string(), "`/nowhere` is not a folder");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildProblem {
+    /// It is neither opened in a tokio runtime nor given one.
+    #[error("no tokio runtime: open it in one, or give it a handle")]
+    NoRuntime,
+    /// Nothing says which model to use.
+    #[error("no model: give a name such as `openai/gpt-5`, or a model")]
+    NoModel,
+    /// No provider has this name.
+    #[error("there is no provider `{name}`; known are {}", known.join(", "))]
+    UnknownProvider {
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: Vec<String>,
+    },
+    /// The model cannot be used.
+    #[error("the model `{model}` cannot be used: {reason}")]
+    UnusableModel {
+        /// The name.
+        model: String,
+        /// Why.
+        reason: String,
+    },
+    /// A folder does not exist or is something else.
+    #[error("`{}` is not a folder", folder.display())]
+    NoSuchFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A folder cannot be used.
+    #[error("the folder `{}` cannot be used", folder.display())]
+    UnusableFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The home would lie inside the project, where an agent can write.
+    #[error("the home `{}` lies inside the project `{}`; choose a home outside of it", home.display(), project.display())]
+    HomeInsideProject {
+        /// The home.
+        home: PathBuf,
+        /// The project.
+        project: PathBuf,
+    },
+    /// Two tools have one name.
+    #[error("two tools are called `{name}`")]
+    DuplicateTool {
+        /// The name.
+        name: String,
+    },
+    /// A tool cannot be offered.
+    #[error("{0}")]
+    Tool(Box<nervekit_tools::CatalogError>),
+    /// The store is durable and this port is not: what is stored would name what is lost.
+    #[error("the store is durable, but the {port} are not: give durable ones")]
+    NotDurable {
+        /// The port.
+        port: &'static str,
+    },
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl BuildProblem {
+    /// Whether the same set-up may work later.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Store(error) => error.retry(),
+            // The set-up has to change first.
+            _ => Retry::Never,
+        }
+    }
+}
+
+/// Sets a core up. What is not set has a default that needs no network and no files.
+///
+/// ```
+/// use nervekit_conversation_core::{ConversationCore, MemoryBackend, RecoveryPolicy};
+/// use nervekit_harness::ModelRegistry;
+/// use nervekit_permissions::RuleEngine;
+/// use nervekit_tools::Catalog;
+///
+/// # async fn f() -> Result<(), nervekit_conversation_core::BuildError> {
+/// let core = ConversationCore::builder(MemoryBackend::new(), ModelRegistry::new(), RuleEngine::default(), Catalog::new())
+///     .recovery(RecoveryPolicy::Continue { at_most: 3 })
+///     .open()
+///     .await?;
+/// # let _ = core; Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct CoreBuilder {
+    backend: Arc<dyn Backend>,
+    models: Arc<dyn ModelResolver>,
+    permissions: Arc<dyn PermissionEngine>,
+    tools: Arc<dyn ToolManifest>,
+    harness: Arc<dyn Harness>,
+    processes: Arc<dyn Processes>,
+    assets: Arc<dyn AssetStore>,
+    resources: Arc<dyn TurnResources>,
+    hooks: Vec<Arc<dyn Hook>>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    entropy: Arc<dyn Entropy>,
+    limits: RuntimeLimits,
+    retries: RetryPolicy,
+    recovery: RecoveryPolicy,
+    deferred: bool,
+    runtime: Option<Handle>,
+}
+
+macro_rules! ports {
+    ($($(#[$doc:meta])* $name:ident: $port:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, port: impl $port) -> Self {
+            self.$name = Arc::new(port);
+            self
+        }
+    )*};
+}
+
+impl ConversationCore {
+    /// Sets a core up over a backend, with the models, the permission engine and the tools it shall use.
+    pub fn builder(
+        backend: impl Backend,
+        models: impl ModelResolver,
+        permissions: impl PermissionEngine,
+        tools: impl ToolManifest,
+    ) -> CoreBuilder {
+        CoreBuilder {
+            backend: Arc::new(backend),
+            models: Arc::new(models),
+            permissions: Arc::new(permissions),
+            tools: Arc::new(tools),
+            harness: Arc::new(StandardHarness::new()),
+            processes: Arc::new(NoProcesses),
+            assets: Arc::new(MemoryAssetStore::default()),
+            resources: Arc::new(FixedResources::default()),
+            hooks: Vec::new(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds::default()),
+            entropy: Arc::new(SystemEntropy),
+            limits: RuntimeLimits::new(),
+            retries: RetryPolicy::new(),
+            recovery: RecoveryPolicy::default(),
+            deferred: false,
+            runtime: None,
+        }
+    }
+}
+
+impl CoreBuilder {
+    ports! {
+        /// Replaces how a model turn is made.
+        harness: Harness;
+        /// Lets tools run commands; without it they cannot.
+        processes: Processes;
+        /// Keeps large results and images; in memory by default.
+        assets: AssetStore;
+        /// Gives turns their system prompt, context and choice of tools.
+        resources: TurnResources;
+        /// Tells the time.
+        clock: Clock;
+        /// Hands out ids.
+        ids: IdSource;
+        /// Gives random bytes.
+        entropy: Entropy;
+    }
+
+    /// Adds a hook; they are asked in the order in which they were added.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets the bounds that protect the process.
+    pub fn limits(mut self, limits: RuntimeLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how provider errors are tried again.
+    pub const fn retries(mut self, retries: RetryPolicy) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Sets what happens to an execution that a crash interrupted.
+    pub const fn recovery(mut self, policy: RecoveryPolicy) -> Self {
+        self.recovery = policy;
+        self
+    }
+
+    /// Leaves recovery to a later call of [`ConversationCore::recover`]; until then nothing wakes.
+    pub const fn defer_recovery(mut self) -> Self {
+        self.deferred = true;
+        self
+    }
+
+    /// Runs all work here instead of in the runtime that `open` is called in.
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Opens the store and recovers what is unfinished; says what it found.
+    pub async fn open_with_report(self) -> Result<(ConversationCore, super::RecoveryReport), BuildError> {
+        let Some(runtime) = self.runtime.or_else(|| Handle::try_current().ok()) else {
+            return Err(BuildError::new([BuildProblem::NoRuntime]));
+        };
+        let store = Store::open(self.backend, self.clock.clone(), self.ids.clone()).await?;
+        let incarnation = IncarnationId::next(&*self.ids);
+        let inner = Arc::new(Inner {
+            store,
+            permits: Arc::new(Semaphore::new(self.limits.parallel_tools.max(1))),
+            request_permits: Arc::new(Semaphore::new(self.limits.parallel_requests.max(1))),
+            clock: self.clock,
+            ids: self.ids,
+            entropy: self.entropy,
+            models: self.models,
+            harness: self.harness,
+            permissions: self.permissions,
+            tools: self.tools,
+            processes: self.processes,
+            assets: self.assets,
+            resources: self.resources,
+            hooks: self.hooks,
+            limits: self.limits,
+            retries: self.retries,
+            recovery: self.recovery,
+            runtime,
+            incarnation,
+            locks: MutationLocks::process(),
+            actors: std::sync::Mutex::default(),
+            feeds: std::sync::Mutex::default(),
+            committed: watch::Sender::new(0),
+            closing: std::sync::atomic::AtomicBool::new(false),
+            gate: std::sync::atomic::AtomicBool::new(false),
+        });
+        let core = ConversationCore { inner };
+        super::recovery::sweep(&core.inner);
+        let report = if self.deferred { super::RecoveryReport::default() } else { core.recover().await? };
+        Ok((core, report))
+    }
+
+    /// Opens the store and recovers what is unfinished.
+    pub async fn open(self) -> Result<ConversationCore, BuildError> {
+        Ok(self.open_with_report().await?.0)
+    }
+}
