@@ -49,7 +49,7 @@ pub use event::{
     ExecutionStateEvent, FailureReason, InterventionKind, LlmRepresentation, MessageCall, Notification,
     ToolCallResponse, UserIntervention, UserMessageEvent,
 };
-pub use store::{StoreError, StoreStats, VerifyReport};
+pub use store::{RecordError, StoreError, StoreStats, VerifyReport};
 pub use tool_call::{CallState, Claim, ToolCall, TurnSettings};
 
 // Ports.

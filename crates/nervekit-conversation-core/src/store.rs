@@ -16,11 +16,11 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nervekit_types::{ConversationId, IdSource, Timestamp};
+use nervekit_types::{BatchId, ConversationId, IdSource, Timestamp};
 
 use crate::backend::{Backend, BackendFacts, Range};
 
@@ -73,7 +73,7 @@ impl Store {
     /// Makes an empty batch.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(nervekit_types::BatchId::next(&self.ids))
+        Batch::new(BatchId::next(&self.ids))
     }
 
     async fn stored_index_end(&self) -> Result<u64, StoreError> {
@@ -99,6 +99,8 @@ impl Store {
 struct EventIndex {
     next: AtomicU64,
     in_flight: Mutex<BTreeSet<u64>>,
+    /// Places in flight of batches whose fate was unknown when they were given up.
+    lost: Mutex<BTreeMap<u64, BatchId>>,
 }
 
 impl EventIndex {
@@ -115,6 +117,20 @@ impl EventIndex {
 
     fn settle(&self, place: u64) {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+    }
+
+    /// Leaves a place in flight until it is known whether this batch is durable.
+    fn lose(&self, batch: BatchId, place: u64) {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(place, batch);
+    }
+
+    fn lost(&self) -> BTreeMap<u64, BatchId> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn find(&self, place: u64) {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+        self.settle(place);
     }
 
     /// Every place below this one is durable or was given up.

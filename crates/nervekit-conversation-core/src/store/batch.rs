@@ -205,37 +205,40 @@ impl Batch {
         (Some(core), Some(chain_hash))
     }
 
-    /// Keeps the list of unfinished conversations. A batch that takes a conversation off it must not miss an
-    /// input or a mark that somebody writes at the same time, so it holds only on an unchanged mailbox row.
+    /// Keeps the list of unfinished conversations, and says whether this one belongs on it.
+    ///
+    /// What is the owner's to know (an open execution, calls) and what is the mailbox's (inputs that wake) is each
+    /// exact only for who writes it. So whoever begins something lists the conversation, and whoever ends the last
+    /// of its kind takes it off, unless there is something of the other kind: that batch holds only on unchanged
+    /// core and mailbox rows.
     fn list(&mut self, rows: &Rows, change: &Change) -> bool {
         let core = change.core.as_ref().unwrap_or(&rows.core.value);
         let mailbox = change.mailbox.as_ref().unwrap_or(&rows.mailbox.value);
-        let has_call = || {
-            rows.calls.keys().any(|id| !change.calls.contains_key(id))
-                || change.calls.values().any(Option::is_some)
-        };
-        let has_input = || {
-            let kept = rows
-                .queue
-                .iter()
-                .filter(|(at, _)| !change.queue.contains_key(*at))
-                .map(|(_, row)| &row.value);
-            kept.chain(change.queue.values().flatten()).any(|input| wakes(mailbox, input))
-        };
-        let unfinished = core.open_execution.is_some() || has_call() || has_input();
+        let worked = rows.core.value.open_execution.is_some() || !rows.calls.is_empty();
+        let works = core.open_execution.is_some()
+            || rows.calls.keys().any(|id| !change.calls.contains_key(id))
+            || change.calls.values().any(Option::is_some);
+        let waited = rows.queue.values().any(|row| wakes(&rows.mailbox.value, &row.value));
+        let kept =
+            rows.queue.iter().filter(|(at, _)| !change.queue.contains_key(*at)).map(|(_, row)| &row.value);
+        let waits = kept.chain(change.queue.values().flatten()).any(|input| wakes(mailbox, input));
         let place = key::of(rows.id);
-        match (rows.listed, unfinished) {
-            (_, true) if !rows.listed => self.put(key::UNFINISHED, place, Expect::Any, Ok(Vec::new())),
-            (true, false) => {
-                if change.mailbox.is_none() && !change.guards_mailbox {
-                    let version = Expect::Version(rows.mailbox.version);
-                    self.write(key::MAILBOX, place.clone(), version, RowChange::Keep);
-                }
+        if (works && !worked) || (waits && !waited) {
+            self.put(key::UNFINISHED, place, Expect::Any, Ok(Vec::new()));
+        } else if (worked && !works) || (waited && !waits) {
+            if change.core.is_none() {
+                let version = Expect::Version(rows.core.version);
+                self.write(key::CORE, place.clone(), version, RowChange::Keep);
+            }
+            if change.mailbox.is_none() && !change.guards_mailbox {
+                let version = Expect::Version(rows.mailbox.version);
+                self.write(key::MAILBOX, place.clone(), version, RowChange::Keep);
+            }
+            if !works && !waits {
                 self.write(key::UNFINISHED, place, Expect::Any, RowChange::Delete);
             }
-            _ => {}
         }
-        unfinished
+        works || waits
     }
 
     fn size(&self) -> u64 {
@@ -265,7 +268,9 @@ impl Store {
             let unsettled = matches!(result, Err(CommitError::Unknown(_)));
             for place in places {
                 // A place of unknown fate stays in flight, or a reader could pass it by before it appears.
-                if !unsettled {
+                if unsettled {
+                    self.index.lose(batch.id, place);
+                } else {
                     self.index.settle(place);
                 }
             }

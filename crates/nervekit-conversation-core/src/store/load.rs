@@ -222,6 +222,7 @@ impl Store {
         place: u64,
         limit: usize,
     ) -> Result<(Vec<(u64, IndexEntry)>, u64), StoreError> {
+        self.find_lost().await;
         let end = self.index.readable_end();
         if place >= end {
             return Ok((Vec::new(), place));
@@ -236,6 +237,16 @@ impl Store {
         }
         let next = if entries.len() < limit { end } else { entries.last().map_or(end, |(at, _)| at + 1) };
         Ok((entries, next))
+    }
+
+    /// Asks after the batches whose fate was unknown. A batch that is not durable is not going to be at the places
+    /// it had: when it is committed again it gets others.
+    async fn find_lost(&self) {
+        for (place, batch) in self.index.lost() {
+            if self.backend.applied(batch).await.is_ok() {
+                self.index.find(place);
+            }
+        }
     }
 }
 
