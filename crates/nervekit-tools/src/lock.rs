@@ -75,11 +75,6 @@ impl MutationLocks {
         locks.insert(key.clone(), Arc::downgrade(&lock));
         lock
     }
-
-    #[cfg(test)]
-    fn entries(&self) -> usize {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
 }
 
 impl MutationGuard {
@@ -114,3 +109,6 @@ fn keys(paths: &[&DecidedPath]) -> io::Result<Vec<LockKey>> {
     keys.dedup();
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests;

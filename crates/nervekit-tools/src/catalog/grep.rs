@@ -1,5 +1,6 @@
 //! `grep`: lines of files that match a regular expression.
 
+use std::fmt::Write as _;
 use std::io;
 
 use async_trait::async_trait;
@@ -223,11 +224,11 @@ impl Results {
         };
         let reader = Cancellable { reader: file, context };
         let mut found = FileMatches { results: self, name, begun: false, binary: false };
-        let searched = searcher.search_reader(matcher, reader, &mut found);
+        let ended = searcher.search_reader(matcher, reader, &mut found);
         let FileMatches { begun, binary, .. } = found;
         self.files += usize::from(begun);
         self.binary += u64::from(binary);
-        if searched.is_err() && !context.is_cancelled() {
+        if ended.is_err() && !context.is_cancelled() {
             self.unreadable += 1;
         }
     }
@@ -283,7 +284,8 @@ impl FileMatches<'_> {
             shown.push('\n');
         }
         let number = number.map(|number| number.to_string()).unwrap_or_default();
-        shown.push_str(&format!("{number}{mark}{}\n", clip(line, LINE_BYTES)));
+        // Writing to a `String` does not fail.
+        let _ = writeln!(shown, "{number}{mark}{}", clip(line, LINE_BYTES));
         if self.results.text.len() + shown.len() > BYTES {
             self.results.full = Some(Full::Bytes);
             return false;

@@ -316,12 +316,12 @@ impl Owner {
             }
         };
         self.group.signal(Signal::TERM);
-        let exit = match tokio::time::timeout(self.grace, &mut self.group.exited).await {
-            Ok(exit) => exit,
-            Err(_) => {
-                self.group.signal(Signal::KILL);
-                (&mut self.group.exited).await
-            }
+        let in_time = tokio::time::timeout(self.grace, &mut self.group.exited).await;
+        let exit = if let Ok(exit) = in_time {
+            exit
+        } else {
+            self.group.signal(Signal::KILL);
+            (&mut self.group.exited).await
         };
         (exit.unwrap_or(ProcessExit::Unknown), cause, started.elapsed())
     }
