@@ -19,7 +19,8 @@ use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard};
 /// let guard = MutationLocks::process().acquire([]).await?;
 /// assert_eq!(guard.len(), 0);
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MutationLocks {

@@ -65,7 +65,8 @@ pub async fn run(tool: impl AsRef<Tool>, arguments: Value) -> TestRun {
 /// let run = bed.run(&count, serde_json::json!({"path": "a.txt"})).await;
 /// assert_eq!(run.settled().unwrap().agent, "5");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestBed {

@@ -74,7 +74,8 @@ const HEAP: usize = 64 * 1024 * 1024;
 /// let run = bed.run(catalog::grep(), serde_json::json!({"pattern": "^t", "context": 1})).await;
 /// assert_eq!(run.settled().unwrap().agent, "a.txt\n1-one\n2:two\n3:three\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn grep() -> Tool {

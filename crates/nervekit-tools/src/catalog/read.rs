@@ -65,7 +65,8 @@ const IMAGE: u64 = 20 * 1024 * 1024;
 /// let text = &run.settled().unwrap().agent;
 /// assert_eq!(text, "     2\ttwo\n[lines 2 to 2 of 3; go on with offset 3]");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn read() -> Tool {

@@ -50,7 +50,8 @@ const PIECE: usize = 64 * 1024;
 /// assert_eq!(process.wait().await.exit.to_string(), "exit code 0");
 /// assert_eq!(&capture.finished().await.head[..], b"hello\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalProcesses {
