@@ -73,6 +73,22 @@ async fn case_8_nothing_leaks_from_one_call_into_the_next() {
 }
 
 #[tokio::test]
+async fn the_environment_is_reduced() {
+    let output = settled(&TestBed::temporary(), json!({"command": "env"})).await.agent;
+    assert!(output.contains("\nPATH=") && output.contains("\nTERM=dumb\n"), "{output}");
+    // What the test runner sets reaches this process and goes no further.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some() && !output.contains("CARGO_PKG_NAME"), "{output}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_host_process_is_not_dumpable_once_a_command_ran() {
+    settled(&TestBed::temporary(), json!({"command": "true"})).await;
+    let dumpable = rustix::process::dumpable_behavior().unwrap();
+    assert_eq!(dumpable, rustix::process::DumpableBehavior::NotDumpable);
+}
+
+#[tokio::test]
 async fn case_64_a_child_left_behind_does_not_hold_the_call() {
     for command in [
         "sleep 60 & echo done",
