@@ -1,0 +1,16 @@
+//! The engine as a host sees it, over real files.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod field_bug;
+mod grant;
+mod oracle;
+#[cfg(unix)]
+mod path;
+mod scenario;
+mod world;
