@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nervekit_permissions::{DocumentScope, Evaluation, PolicyDocument};
-use nervekit_tools::{Cancellation, ProcessRef, Progress};
+use nervekit_tools::{Cancellation, ProcessRef};
 use nervekit_types::{ConversationId, ToolCallId, TurnId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -194,6 +194,7 @@ impl Actor {
     ) -> Self {
         let feed = core.feed(id);
         let foreign = rows.lease.as_ref().is_none_or(|lease| lease.value.incarnation != core.incarnation);
+        let attempt = rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
         let live = Live { interrupted: rows.open_execution().is_some() && foreign, ..Live::default() };
         let mut actor = Self {
             core,
@@ -207,7 +208,7 @@ impl Actor {
             live,
             tasks: JoinSet::new(),
             request: None,
-            attempt: 1,
+            attempt,
             retry_at: None,
             evaluations: BTreeMap::new(),
             cleared: BTreeMap::new(),
@@ -567,8 +568,7 @@ impl Actor {
         admitted: impl Future<Output = Result<Cleared, Settlement>> + Send + 'static,
     ) {
         let (id, attempt) = (call.id, call.claim.as_ref().map_or(0, |claim| claim.attempt));
-        let (cancellation, progress) = (Cancellation::default(), Progress::default());
-        self.feed.show_progress(id, progress.clone());
+        let (cancellation, progress) = (Cancellation::default(), self.feed.output(id));
         let work = Work {
             call,
             cancellation: cancellation.clone(),

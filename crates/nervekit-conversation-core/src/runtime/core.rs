@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::actor::{self, Message};
 use super::feed::Feed;
+use super::follow::CLOSED;
 use super::machine::RecoveryPolicy;
 use super::plan::Planner;
 use super::supervisor::guard;
@@ -165,6 +166,16 @@ impl Inner {
     pub(crate) fn close_feeds(&self) {
         let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         feeds.values().filter_map(Weak::upgrade).for_each(|feed| feed.close());
+        self.committed.send_replace(CLOSED);
+    }
+
+    /// Tells wide followers that events became durable.
+    pub(crate) fn tell_committed(&self) {
+        self.committed.send_if_modified(|count| {
+            let open = *count != CLOSED;
+            *count = if open { (*count + 1) % CLOSED } else { CLOSED };
+            open
+        });
     }
 
     /// The feed of a conversation; one is made if nobody has it.
