@@ -228,6 +228,9 @@ impl Actor {
     /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back.
     async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>) {
         while self.failure.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
+        if self.failure.is_none() && !self.stale {
+            self.core.keep_projection(self.id, self.rows.core.value.head, self.projection.take());
+        }
         (self.inbox, self.failure.flatten())
     }
 
@@ -332,6 +335,15 @@ impl Actor {
     }
 
     async fn load_projection(&mut self) -> Result<(), Failure> {
+        let core = &self.rows.core.value;
+        if let (Some(head), Some((last, mut kept))) = (core.head, self.core.kept_projection(self.id)) {
+            let range = EventRange { end: core.next_event_sequence, ..EventRange::from(last.sequence + 1) };
+            let events = self.core.store.events(self.id, range).await.map_err(Failure::Store)?;
+            if kept.continue_to(last, head, &events) {
+                self.projection = Some(kept);
+                return Ok(());
+            }
+        }
         let events = self.core.store.events(self.id, EventRange::from(0)).await.map_err(Failure::Store)?;
         let path = path_to(&events, self.rows.core.value.head);
         self.projection = Some(Projection::of(path));
@@ -482,6 +494,7 @@ impl Actor {
             config: self.rows.config.value.clone(),
             project: self.project.clone(),
             messages: projection.messages(),
+            images: projection.images(),
             policy: self.policy.clone(),
             delegated: self.rows.core.value.parent_conversation_id.is_some(),
         };
