@@ -29,6 +29,9 @@ pub struct Find {
     /// Also entries that begin with a dot.
     #[serde(default)]
     pub hidden: bool,
+    /// Before each file, its size in bytes and a tab.
+    #[serde(default)]
+    pub sizes: bool,
     /// How many results at most. Default: 200.
     #[schemars(range(min = 1, max = 2_000))]
     pub limit: Option<usize>,
@@ -99,6 +102,11 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
             break;
         }
         shown += 1;
+        if args.sizes && entry.kind == EntryKind::File {
+            let size = entry.path.metadata().map(|metadata| metadata.length.to_string());
+            text.push_str(size.as_deref().unwrap_or("?"));
+            text.push('\t');
+        }
         text.push_str(&entry.relative.replace(['\n', '\r'], "\u{fffd}"));
         text.push_str(if entry.kind == EntryKind::Folder { "/\n" } else { "\n" });
     }
