@@ -57,7 +57,8 @@ async fn try_everything(path: &Path) -> Result<usize, BackendError> {
 async fn case_86_what_is_no_store_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
-    for content in [b"".as_slice(), b"x", b"not a database, but long enough to look like one", &[0; 100_000]]
+    for content in
+        [b"".as_slice(), b"x", b"not a database, but long enough to look like one", &vec![0; 100_000]]
     {
         std::fs::write(&path, content).unwrap();
         let error = try_everything(&path).await.unwrap_err();
