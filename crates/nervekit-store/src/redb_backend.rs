@@ -208,9 +208,11 @@ impl Drop for RedbBackend {
     }
 }
 
+const ENDED: &str = "a thread of the store has ended";
+
 /// A thread ended without an answer, which none does while its backend is there.
 fn gone(store: &Arc<str>) -> BackendError {
-    BackendError::unavailable(store.clone(), "a thread of the store has ended")
+    BackendError::unavailable(store.clone(), ENDED)
 }
 
 #[async_trait]
@@ -223,7 +225,9 @@ impl Backend for RedbBackend {
         if let Some(writer) = &self.writer {
             writer.send(Job::Write(sets, reply));
         }
-        answer.await.map_err(|_| gone(&self.connection.store))?
+        // A thread that ends over a write may have committed it.
+        let store = &self.connection.store;
+        answer.await.map_err(|_| BackendError::unknown(store.clone(), ENDED))?
     }
 
     async fn applied(&self, id: BatchId) -> Result<Option<CommitNumber>, BackendError> {
