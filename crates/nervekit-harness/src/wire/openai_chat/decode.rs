@@ -264,7 +264,7 @@ impl Answer {
             self.refusal.push_str(refusal);
         }
         for piece in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let place = self.calls.add(CallPiece::read(piece));
+            let place = self.calls.add(&CallPiece::read(piece));
             self.call(place, outcomes);
         }
     }

@@ -138,7 +138,7 @@ fn parts<'a>(
             ContentBlock::Image(image) => match image_url(image, request).filter(|_| info.images) {
                 Some(url) => images.push(json!({"type": "image_url", "image_url": {"url": url}})),
                 None => {
-                    texts.push(Cow::Owned(format!("[an image ({}) that cannot be shown]", image.media_type)))
+                    texts.push(Cow::Owned(format!("[an image ({}) that cannot be shown]", image.media_type)));
                 }
             },
             _ => {}

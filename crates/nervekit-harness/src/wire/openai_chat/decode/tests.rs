@@ -39,10 +39,18 @@ fn stop(deltas: &[Value]) -> String {
 fn piece(index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: Option<&Value>) -> Value {
     let mut call = serde_json::Map::new();
     let mut function = serde_json::Map::new();
-    index.into_iter().for_each(|index| drop(call.insert("index".into(), index.into())));
-    id.into_iter().for_each(|id| drop(call.insert("id".into(), id.into())));
-    name.into_iter().for_each(|name| drop(function.insert("name".into(), name.into())));
-    arguments.into_iter().for_each(|text| drop(function.insert("arguments".into(), text.clone())));
+    if let Some(index) = index {
+        call.insert("index".into(), index.into());
+    }
+    if let Some(id) = id {
+        call.insert("id".into(), id.into());
+    }
+    if let Some(name) = name {
+        function.insert("name".into(), name.into());
+    }
+    if let Some(text) = arguments {
+        function.insert("arguments".into(), text.clone());
+    }
     call.insert("function".into(), function.into());
     json!({ "tool_calls": [call] })
 }
@@ -296,10 +304,8 @@ fn the_decoder_is_total() {
             outcomes.iter().filter(|outcome| outcome.as_ref().map_or(true, ModelEvent::is_last)).count();
         assert_eq!(ends, 1, "seed {seed}: {body}");
         let mut assembler = MessageAssembler::new();
-        for outcome in &outcomes {
-            if let Ok(event) = outcome {
-                assert_eq!(assembler.push(event), Ok(()), "seed {seed}: {body}");
-            }
+        for event in outcomes.iter().flatten() {
+            assert_eq!(assembler.push(event), Ok(()), "seed {seed}: {body}");
         }
         finished += usize::from(outcomes.last().unwrap().is_ok());
         let mut decoder = Decoder::new(&ModelInfo::new("local", "m"));
