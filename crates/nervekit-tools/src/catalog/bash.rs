@@ -23,6 +23,13 @@ use crate::projection::{Keep, OutputBudget, clip, cut_ends};
 use crate::tool::Tool;
 
 /// The arguments of `bash`.
+///
+/// ```
+/// use nervekit_tools::catalog::Bash;
+/// let args: Bash = serde_json::from_str(r#"{"command": "make", "timeout": 600}"#)?;
+/// assert!(!args.background);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Bash {

@@ -18,6 +18,13 @@ use crate::projection::{Keep, OutputBudget};
 use crate::tool::Tool;
 
 /// The arguments of `find`.
+///
+/// ```
+/// use nervekit_tools::catalog::Find;
+/// let args: Find = serde_json::from_str(r#"{"pattern": "*.rs"}"#)?;
+/// assert_eq!(args.path, None);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Find {

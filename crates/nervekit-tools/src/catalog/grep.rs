@@ -28,6 +28,13 @@ use crate::projection::{Keep, OutputBudget, clip, plain_text};
 use crate::tool::Tool;
 
 /// The arguments of `grep`.
+///
+/// ```
+/// use nervekit_tools::catalog::Grep;
+/// let args: Grep = serde_json::from_str(r#"{"pattern": "fn main", "literal": true}"#)?;
+/// assert!(args.literal && args.context == 0);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Grep {

@@ -17,6 +17,13 @@ use crate::projection::{Keep, OutputBudget};
 use crate::tool::Tool;
 
 /// The arguments of `ls`.
+///
+/// ```
+/// use nervekit_tools::catalog::Ls;
+/// let args: Ls = serde_json::from_str(r#"{"path": "src"}"#)?;
+/// assert!(!args.hidden);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Ls {
