@@ -26,6 +26,10 @@ use crate::process::Processes;
 use crate::progress::Progress;
 use crate::tool::Tool;
 
+mod asset;
+
+pub use asset::asset_store_conformance;
+
 /// Runs one call in an empty temporary folder, everything allowed: validation, decision, execution, projections.
 ///
 /// ```
