@@ -45,6 +45,9 @@ pub struct Bash {
     pub background: bool,
 }
 
+/// The longest timeout in seconds: a day.
+const LONGEST: u64 = 86_400;
+
 /// How much output the model reads: the end matters as much as the beginning.
 const BUDGET: OutputBudget = OutputBudget::new(24_000, 200).keep(Keep::Both);
 
@@ -95,8 +98,8 @@ impl ToolExecutor for BashExecutor {
         if command.trim().is_empty() {
             return Err(ToolError::new("`command` is empty"));
         }
-        if timeout == Some(0) {
-            return Err(ToolError::new("`timeout` is at least 1 second"));
+        if timeout.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
+            return Err(ToolError::new(format!("`timeout` is 1 to {LONGEST} seconds; use `background` without one")));
         }
         let folder = match cwd {
             // The shell enters the folder by its path; `cwd` is judged as a tree that may be written for that.

@@ -11,7 +11,7 @@ use crate::context::ToolContext;
 use crate::definition::ToolDefinition;
 use crate::error::ToolError;
 use crate::executor::{ToolCall, ToolExecutor};
-use crate::local::walk::Walk;
+use crate::local::walk::{self, Walk};
 use crate::outcome::ToolOutcome;
 use crate::output::{ToolOutput, UserProjection};
 use crate::projection::{Keep, OutputBudget};
@@ -94,6 +94,7 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
     let target =
         context.target("path").ok_or_else(|| ToolError::new("no folder was decided for this call"))?;
     let limit = args.limit.unwrap_or(200).clamp(1, 2_000);
+    let prefix = walk::prefix(args.path.as_deref());
     let mut walk = Walk::new(context, target, args.hidden, true)?;
     let mut text = String::new();
     let (mut shown, mut more) = (0, false);
@@ -106,7 +107,8 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
             break;
         }
         shown += 1;
-        text.push_str(&entry.relative.replace(['\n', '\r'], "\u{fffd}"));
+        text.push_str(&prefix);
+        text.push_str(&entry.shown());
         text.push_str(if entry.kind == EntryKind::Folder { "/\n" } else { "\n" });
     }
     if shown == 0 {

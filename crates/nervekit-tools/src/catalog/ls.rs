@@ -101,7 +101,7 @@ fn list(context: &ToolContext, args: &Ls) -> Result<ToolOutput, ToolError> {
             continue;
         }
         shown += 1;
-        text.push_str(&entry.relative.replace(['\n', '\r'], "\u{fffd}"));
+        text.push_str(&entry.shown());
         text.push_str(match entry.kind {
             EntryKind::Folder => "/\n",
             EntryKind::Link => "@\n",
