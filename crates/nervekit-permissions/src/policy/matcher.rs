@@ -3,7 +3,7 @@
 use url::Url;
 
 use super::Reading;
-use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath, below};
 use crate::decision::Decision;
 use crate::fold::fold;
 use crate::pattern::Pattern;
@@ -203,7 +203,7 @@ impl CompiledMatcher {
         }
         // A root below the tree may hold a match whatever the pattern is.
         let below = !self.source.absolute
-            && path.contains.iter().any(|root| self.root.as_ref().is_none_or(|wanted| wanted == root));
+            && path.contains.iter().any(|inner| self.root.as_ref().is_none_or(|root| *root == inner.root));
         if below { most.max(Reach::Part) } else { most }
     }
 
@@ -250,8 +250,7 @@ const fn whole(matches: bool) -> Reach {
 }
 
 fn is_below(path: &str, folder: &str) -> bool {
-    folder.is_empty()
-        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    below(path, folder).is_some()
 }
 
 fn restricts_name(select: Option<&PathSelect>, name: &str, scope: TargetScope) -> Reach {

@@ -1,11 +1,5 @@
 //! The engine as a host sees it, over real files.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod field_bug;
 mod grant;

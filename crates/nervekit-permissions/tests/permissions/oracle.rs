@@ -383,8 +383,8 @@ fn random_policies_are_decided_as_the_naive_evaluator_decides_them() {
             )
             .working_directory(world.path("project"))
             .targets(targets);
-            let resolved = resolver.resolve(&proposed).unwrap();
-            let verdict = policy.decide(&resolved);
+            let canonical = resolver.resolve(&proposed).unwrap();
+            let verdict = policy.decide(&canonical);
             let expected = naive::decide(&sources, &call);
             assert_eq!(
                 verdict.decision(),

@@ -240,7 +240,7 @@ fn a_tree_is_walked_through_descriptors_without_following_links() {
             match entry.kind {
                 EntryKind::Folder => folders.push((child, relative)),
                 EntryKind::File => {
-                    found.push((child.display(), std::io::read_to_string(child.open().unwrap()).unwrap()))
+                    found.push((child.display(), std::io::read_to_string(child.open().unwrap()).unwrap()));
                 }
                 EntryKind::Link => {
                     assert!(child.open().is_err() && child.entries().is_err());
