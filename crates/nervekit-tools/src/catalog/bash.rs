@@ -99,7 +99,9 @@ impl ToolExecutor for BashExecutor {
             return Err(ToolError::new("`command` is empty"));
         }
         if timeout.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
-            return Err(ToolError::new(format!("`timeout` is 1 to {LONGEST} seconds; use `background` without one")));
+            return Err(ToolError::new(format!(
+                "`timeout` is 1 to {LONGEST} seconds; use `background` without one"
+            )));
         }
         let folder = match cwd {
             // The shell enters the folder by its path; `cwd` is judged as a tree that may be written for that.

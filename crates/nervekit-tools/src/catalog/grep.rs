@@ -120,8 +120,9 @@ impl ToolExecutor for GrepExecutor {
         }
         let matcher = matcher(&args)?;
         let glob = args.glob.as_deref().map(|glob| NameGlob::new(glob, "glob")).transpose()?;
-        let output =
-            context.blocking(move |context| search(context, &args, &call.arguments, &matcher, glob.as_ref())).await??;
+        let output = context
+            .blocking(move |context| search(context, &args, &call.arguments, &matcher, glob.as_ref()))
+            .await??;
         Ok(if context.is_cancelled() { ToolOutcome::Cancelled } else { output.into() })
     }
 }

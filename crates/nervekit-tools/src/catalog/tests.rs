@@ -27,7 +27,7 @@ fn properties(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
 fn what_the_model_reads_is_complete_and_short() {
     for tool in all() {
         let definition = tool.definition();
-        println!("{}\n{}\n", definition.description, definition.parameters);
+        println!("{}: {}\n{:#}\n", definition.name(), definition.description, definition.parameters);
         let name = definition.name();
         assert!((20..=400).contains(&definition.description.len()), "{name}");
         let mut found = Vec::new();
