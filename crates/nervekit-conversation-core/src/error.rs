@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use nervekit_types::{CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, ProjectId, Retry, ToolCallId};
+use nervekit_types::{
+    CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, ProjectId, Retry, ToolCallId,
+};
 
 use crate::input::InputFate;
 use crate::interaction::{Interaction, Resolved};

@@ -163,7 +163,11 @@ impl EventPayload {
                 CallOrigin::User => LlmRepresentation::User,
             },
             Self::UserIntervention(intervention) => {
-                if intervention.text.is_some() { LlmRepresentation::User } else { LlmRepresentation::None }
+                if intervention.text.is_some() {
+                    LlmRepresentation::User
+                } else {
+                    LlmRepresentation::None
+                }
             }
             Self::Notification(_) | Self::ExecutionState(_) => LlmRepresentation::None,
         }
@@ -483,13 +487,13 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    pub(crate) fn new(id: InteractionId, call_id: ToolCallId, tool_name: &str, kind: &InteractionKind) -> Self {
-        Self {
-            interaction_id: id,
-            call_id,
-            tool_name: tool_name.to_owned(),
-            kind: kind.kind().to_owned(),
-        }
+    pub(crate) fn new(
+        id: InteractionId,
+        call_id: ToolCallId,
+        tool_name: &str,
+        kind: &InteractionKind,
+    ) -> Self {
+        Self { interaction_id: id, call_id, tool_name: tool_name.to_owned(), kind: kind.kind().to_owned() }
     }
 }
 

@@ -8,9 +8,7 @@ use nervekit_types::{
     SystemIds, ToolCallId,
 };
 
-use crate::command::{
-    Command, CommandOutcome, CommandRequest, NewConversation, NewProject, Receipt,
-};
+use crate::command::{Command, CommandOutcome, CommandRequest, NewConversation, NewProject, Receipt};
 use crate::conversation::{ConfigChange, ConversationConfig};
 use crate::error::{CommandError, QueryError};
 use crate::input::NewInput;
@@ -202,7 +200,11 @@ impl Conversation {
     ///     conversation.answer(shown, "8080").await.map(drop)
     /// }
     /// ```
-    pub async fn answer(&self, shown: &Interaction, text: impl Into<String>) -> Result<Receipt, CommandError> {
+    pub async fn answer(
+        &self,
+        shown: &Interaction,
+        text: impl Into<String>,
+    ) -> Result<Receipt, CommandError> {
         self.resolve(shown.id, Resolution::answer(text)).await
     }
 
@@ -475,12 +477,16 @@ impl Project {
     ///     Project::at(core, ".").await
     /// }
     /// ```
-    pub async fn at(api: Arc<dyn Conversations>, folder: impl Into<PathBuf> + Send) -> Result<Self, CommandError> {
+    pub async fn at(
+        api: Arc<dyn Conversations>,
+        folder: impl Into<PathBuf> + Send,
+    ) -> Result<Self, CommandError> {
         let folder = folder.into();
         let canonical = std::fs::canonicalize(&folder).map_err(|error| {
             CommandError::invalid(format!("`{}` is not a folder that can be used: {error}", folder.display()))
         })?;
-        let name = canonical.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name =
+            canonical.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
         let id = ProjectId::from_key(&canonical.to_string_lossy());
         Self::create(api, NewProject::new(name).id(id).directory(canonical)).await
     }

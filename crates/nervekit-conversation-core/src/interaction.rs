@@ -63,9 +63,15 @@ impl Interaction {
             InteractionKind::Question(question) => {
                 lines.push(format!("  {}", display(&question.question)));
                 lines.extend(question.context.iter().map(|text| format!("  {}", display(text))));
-                lines.extend(question.recommendation.iter().map(|text| format!("  recommended: {}", display(text))));
                 lines.extend(
-                    question.options.iter().enumerate().map(|(at, option)| format!("  {}. {}", at + 1, display(option))),
+                    question.recommendation.iter().map(|text| format!("  recommended: {}", display(text))),
+                );
+                lines.extend(
+                    question
+                        .options
+                        .iter()
+                        .enumerate()
+                        .map(|(at, option)| format!("  {}. {}", at + 1, display(option))),
                 );
             }
         }

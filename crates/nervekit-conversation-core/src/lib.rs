@@ -41,8 +41,8 @@ pub use update::{ConversationState, Cursor, Scope, Update, Updates};
 
 // What is stored.
 pub use conversation::{
-    Attendance, CancelMark, ConfigChange, ConversationConfig, ConversationRecord, Lease, Limits, OpenExecution,
-    ProjectRecord, Status, Todo,
+    Attendance, CancelMark, ConfigChange, ConversationConfig, ConversationRecord, Lease, Limits,
+    OpenExecution, ProjectRecord, Status, Todo,
 };
 pub use event::{
     AssistantMessageEvent, Awaited, CallOutcome, DeniedCall, Event, EventLink, EventPayload, ExecutionState,

@@ -63,7 +63,9 @@ impl Outcome {
     pub fn into_text(self) -> Result<String, NotCompleted> {
         match self.ending {
             Ending::Completed { text } => Ok(text),
-            Ending::Failed { reason, message } => Err(NotCompleted::Failed { reason: Box::new(reason), message }),
+            Ending::Failed { reason, message } => {
+                Err(NotCompleted::Failed { reason: Box::new(reason), message })
+            }
             Ending::Cancelled => Err(NotCompleted::Cancelled),
             Ending::Interrupted => Err(NotCompleted::Interrupted),
         }

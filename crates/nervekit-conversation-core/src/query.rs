@@ -254,4 +254,3 @@ pub enum ToolCallView {
     /// It is settled.
     Settled(Box<ToolCallResponse>),
 }
-

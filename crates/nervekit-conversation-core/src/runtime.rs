@@ -51,14 +51,14 @@ pub use self::recovery::{RecoveryReport, ShutdownReport};
 ///     Command, CommandOutcome, CommandRequest, ConversationCore, Conversations, MemoryBackend, NewProject,
 /// };
 /// use nervekit_harness::{ModelRegistry, ScriptedModel, ScriptedReply};
-/// use nervekit_permissions::RuleEngine;
+/// use nervekit_permissions::{Roots, RuleEngine};
 /// use nervekit_tools::Catalog;
 /// use nervekit_types::CommandId;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let models = ModelRegistry::new().register(ScriptedModel::new([ScriptedReply::text("Hello.")]));
-/// let core = ConversationCore::builder(MemoryBackend::new(), models, RuleEngine::default(), Catalog::new())
+/// let core = ConversationCore::builder(MemoryBackend::new(), models, RuleEngine::new(Roots::new()), Catalog::new())
 ///     .open()
 ///     .await?;
 /// let create = Command::CreateProject(NewProject::new("notes"));
@@ -98,7 +98,11 @@ impl ConversationCore {
         recovery::shutdown(&self.inner, deadline).await
     }
 
-    async fn create_project(&self, request: &CommandRequest, new: &NewProject) -> Result<CommandOutcome, CommandError> {
+    async fn create_project(
+        &self,
+        request: &CommandRequest,
+        new: &NewProject,
+    ) -> Result<CommandOutcome, CommandError> {
         let inner = &self.inner;
         let directory = new.directory.as_deref().map(canonical_folder).transpose()?;
         let id = new.id.unwrap_or_else(|| ProjectId::from_key(&request.id.to_string()));
@@ -164,8 +168,9 @@ impl ConversationCore {
 
 /// The canonical form of a project's folder.
 fn canonical_folder(folder: &Path) -> Result<std::path::PathBuf, CommandError> {
-    let canonical = std::fs::canonicalize(folder)
-        .map_err(|error| CommandError::invalid(format!("`{}` is not a folder that can be used: {error}", folder.display())))?;
+    let canonical = std::fs::canonicalize(folder).map_err(|error| {
+        CommandError::invalid(format!("`{}` is not a folder that can be used: {error}", folder.display()))
+    })?;
     if canonical.is_dir() {
         Ok(canonical)
     } else {

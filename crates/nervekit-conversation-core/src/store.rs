@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nervekit_types::{BatchId, Clock, ConversationId, IdSource, Timestamp};
+use nervekit_types::{BatchId, ConversationId, IdSource, Timestamp};
 
 use crate::backend::{Backend, BackendFacts, Range};
 
@@ -43,7 +43,6 @@ const NEWEST_RECORD_VERSION: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Arc<dyn Backend>,
-    clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     index: Arc<EventIndex>,
 }
@@ -53,12 +52,8 @@ impl Store {
     /// wrote, and converts nothing.
     ///
     /// The cost depends on what is unfinished, not on what is stored.
-    pub async fn open(
-        backend: Arc<dyn Backend>,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn IdSource>,
-    ) -> Result<Self, StoreError> {
-        let store = Self { backend, clock, ids, index: Arc::new(EventIndex::default()) };
+    pub async fn open(backend: Arc<dyn Backend>, ids: Arc<dyn IdSource>) -> Result<Self, StoreError> {
+        let store = Self { backend, ids, index: Arc::new(EventIndex::default()) };
         store.check_format().await?;
         store.index.advance_to(store.stored_index_end().await?);
         Ok(store)
@@ -84,7 +79,11 @@ impl Store {
     async fn stored_index_end(&self) -> Result<u64, StoreError> {
         let last = Range::new(key::INDEX).limit(1).reverse();
         let rows = self.backend.range(vec![last]).await?;
-        Ok(rows.first().and_then(|rows| rows.first()).and_then(|row| key::sequence(&row.key)).map_or(0, |n| n + 1))
+        Ok(rows
+            .first()
+            .and_then(|rows| rows.first())
+            .and_then(|row| key::sequence(&row.key))
+            .map_or(0, |n| n + 1))
     }
 
     /// The conversations that have something unfinished, in the order of their ids.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use nervekit_permissions::{CallOrigin, Evidence, Mode};
 use nervekit_tools::ProcessRef;
-use nervekit_types::{ConversationId, Digest, EventId, ExecutionId, IncarnationId, Timestamp, ToolCallId, TurnId};
+use nervekit_types::{
+    ConversationId, Digest, EventId, ExecutionId, IncarnationId, Timestamp, ToolCallId, TurnId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

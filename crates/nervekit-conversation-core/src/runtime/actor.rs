@@ -335,10 +335,17 @@ impl Actor {
     }
 
     fn read_policy(&mut self) {
-        self.policy = self.rows.documents.get(PERMISSIONS).and_then(|document| {
-            let parsed = PolicyDocument::parse(DocumentScope::Conversation, &document.value);
-            parsed.inspect_err(|error| tracing::error!(%error, "the conversation's rules cannot be read")).ok()
-        }).map(Arc::new);
+        self.policy = self
+            .rows
+            .documents
+            .get(PERMISSIONS)
+            .and_then(|document| {
+                let parsed = PolicyDocument::parse(DocumentScope::Conversation, &document.value);
+                parsed
+                    .inspect_err(|error| tracing::error!(%error, "the conversation's rules cannot be read"))
+                    .ok()
+            })
+            .map(Arc::new);
     }
 
     fn scope(&self, call: &ToolCall) -> CallScope {
@@ -357,7 +364,13 @@ impl Actor {
 
     async fn act(&mut self, step: Step) -> Result<(), Failure> {
         match step {
-            Step::Start => self.commit(|draft, planner| Ok(drop(plan::start(draft, planner)))).await,
+            Step::Start => {
+                self.commit(|draft, planner| {
+                    plan::start(draft, planner);
+                    Ok(())
+                })
+                .await
+            }
             Step::Deliver => {
                 self.live.interrupted = false;
                 self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await
@@ -379,7 +392,9 @@ impl Actor {
                 self.run_claimed(call);
                 Ok(())
             }
-            Step::Effect(id) => self.with_call(id, |draft, planner, call| plan::effect(draft, planner, call)).await,
+            Step::Effect(id) => {
+                self.with_call(id, |draft, planner, call| plan::effect(draft, planner, call)).await
+            }
             Step::Stop(call) => {
                 self.stop_call(call);
                 Ok(())
@@ -413,8 +428,12 @@ impl Actor {
             }
             Step::Fail(reason) => {
                 let message = plan::limit_words(&reason);
-                self.end(|denied| ExecutionState::Failed { reason: reason.clone(), message: message.clone(), denied })
-                    .await
+                self.end(|denied| ExecutionState::Failed {
+                    reason: reason.clone(),
+                    message: message.clone(),
+                    denied,
+                })
+                .await
             }
             Step::Wait | Step::Rest => Ok(()),
         }
@@ -449,7 +468,9 @@ impl Actor {
     }
 
     fn begin_request(&mut self) {
-        let (Some(open), Some(projection)) = (&self.rows.core.value.open_execution, &self.projection) else { return };
+        let (Some(open), Some(projection)) = (&self.rows.core.value.open_execution, &self.projection) else {
+            return;
+        };
         let turn = TurnSnapshot {
             conversation_id: self.id,
             turn_id: open.turn_id,
@@ -465,7 +486,9 @@ impl Actor {
         let work = async move {
             let answer = match core.request_permits.clone().acquire_owned().await {
                 Ok(_permit) => super::supervisor::guard(request(core, feed, turn)).await,
-                Err(_) => return Done::Answer { turn_id, attempt, answer: Box::new(Answer::shutting_down()) },
+                Err(_) => {
+                    return Done::Answer { turn_id, attempt, answer: Box::new(Answer::shutting_down()) };
+                }
             };
             let answer = answer.unwrap_or_else(|panic| Answer::panicked(&panic));
             Done::Answer { turn_id, attempt, answer: Box::new(answer) }
@@ -512,7 +535,7 @@ impl Actor {
         self.with_call(id, |draft, planner, call| plan::claim(draft, planner, call)).await?;
         match (self.cleared.remove(&id), self.call(id)) {
             (Some(cleared), Some(call)) if call.state == crate::tool_call::CallState::Running => {
-                self.spawn_run(call, async move |_: &Inner| Ok(cleared));
+                self.spawn_run(call, async move { Ok(cleared) });
             }
             _ => drop(self.live.calls.remove(&id)),
         }
@@ -526,20 +549,20 @@ impl Actor {
         let scope = self.scope(&call);
         let judged = call.clone();
         let core = self.core.clone();
-        self.spawn_run(call, async move |inner: &Inner| {
+        self.spawn_run(call, async move {
             let evaluation = match evaluation {
                 Some(evaluation) => evaluation,
                 None => execute::judge(&core, &judged, scope).await?,
             };
-            execute::admit_claimed(inner, evaluation).await
+            execute::admit_claimed(&core, evaluation).await
         });
     }
 
-    fn spawn_run<A>(&mut self, call: ToolCall, admit: A)
-    where
-        A: AsyncFnOnce(&Inner) -> Result<Cleared, Settlement> + Send + 'static,
-        for<'a> A::CallOnceFuture: Send,
-    {
+    fn spawn_run(
+        &mut self,
+        call: ToolCall,
+        admitted: impl Future<Output = Result<Cleared, Settlement>> + Send + 'static,
+    ) {
         let (id, attempt) = (call.id, call.claim.as_ref().map_or(0, |claim| claim.attempt));
         let (cancellation, progress) = (Cancellation::default(), Progress::default());
         self.feed.show_progress(id, progress.clone());
@@ -552,7 +575,7 @@ impl Actor {
         };
         let core = self.core.clone();
         let task = async move {
-            let ran = match admit(&core).await {
+            let ran = match admitted.await {
                 Ok(cleared) => execute::run(core.clone(), work, cleared).await,
                 Err(settlement) => Ran::Settled(settlement),
             };
@@ -587,7 +610,9 @@ impl Actor {
 
     /// Ends the process that another core left running for a call, if it verifiably is that one.
     async fn end_left_process(&self, id: ToolCallId) {
-        let Some(process) = self.call(id).and_then(|call| call.claim).and_then(|claim| claim.process) else { return };
+        let Some(process) = self.call(id).and_then(|call| call.claim).and_then(|claim| claim.process) else {
+            return;
+        };
         let (output, _receiver) = nervekit_tools::OutputSender::channel();
         match self.core.processes.reattach(&process, output).await {
             Ok(nervekit_tools::Reattached::Followed(left) | nervekit_tools::Reattached::Lost(left)) => {
@@ -643,7 +668,8 @@ impl Actor {
             }
             Message::Close { done } => {
                 self.close().await;
-                drop(done.send(()));
+                // Who shuts down may have stopped waiting.
+                let _ = done.send(());
                 return Flow::End;
             }
         }

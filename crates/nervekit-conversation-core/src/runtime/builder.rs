@@ -7,9 +7,7 @@ use std::sync::Arc;
 use nervekit_harness::{Harness, ModelResolver, RetryPolicy, StandardHarness};
 use nervekit_permissions::PermissionEngine;
 use nervekit_tools::{AssetStore, MemoryAssetStore, MutationLocks, NoProcesses, Processes, ToolManifest};
-use nervekit_types::{
-    Clock, Entropy, IdSource, IncarnationId, Retry, SystemClock, SystemEntropy, SystemIds,
-};
+use nervekit_types::{Clock, Entropy, IdSource, IncarnationId, Retry, SystemClock, SystemEntropy, SystemIds};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
@@ -170,11 +168,11 @@ impl BuildProblem {
 /// ```
 /// use nervekit_conversation_core::{ConversationCore, MemoryBackend, RecoveryPolicy};
 /// use nervekit_harness::ModelRegistry;
-/// use nervekit_permissions::RuleEngine;
+/// use nervekit_permissions::{Roots, RuleEngine};
 /// use nervekit_tools::Catalog;
 ///
 /// # async fn f() -> Result<(), nervekit_conversation_core::BuildError> {
-/// let core = ConversationCore::builder(MemoryBackend::new(), ModelRegistry::new(), RuleEngine::default(), Catalog::new())
+/// let core = ConversationCore::builder(MemoryBackend::new(), ModelRegistry::new(), RuleEngine::new(Roots::new()), Catalog::new())
 ///     .recovery(RecoveryPolicy::Continue { at_most: 3 })
 ///     .open()
 ///     .await?;
@@ -301,7 +299,7 @@ impl CoreBuilder {
         let Some(runtime) = self.runtime.or_else(|| Handle::try_current().ok()) else {
             return Err(BuildError::new([BuildProblem::NoRuntime]));
         };
-        let store = Store::open(self.backend, self.clock.clone(), self.ids.clone()).await?;
+        let store = Store::open(self.backend, self.ids.clone()).await?;
         let incarnation = IncarnationId::next(&*self.ids);
         let inner = Arc::new(Inner {
             store,

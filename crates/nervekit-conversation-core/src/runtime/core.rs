@@ -135,11 +135,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn planner(&self) -> Planner<'_> {
-        Planner {
-            ids: &*self.ids,
-            me: self.incarnation,
-            automatic_limit: self.limits.automatic_executions,
-        }
+        Planner { ids: &*self.ids, me: self.incarnation, automatic_limit: self.limits.automatic_executions }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -237,7 +233,11 @@ impl Inner {
     }
 
     /// Tells a hook: an error, a panic or an overrun is logged.
-    pub(crate) async fn observe(&self, name: &'static str, hook: impl Future<Output = Result<(), HookError>>) {
+    pub(crate) async fn observe(
+        &self,
+        name: &'static str,
+        hook: impl Future<Output = Result<(), HookError>>,
+    ) {
         match tokio::time::timeout(self.limits.hook_time, guard(hook)).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => tracing::warn!(hook = name, ?error, "a hook failed"),

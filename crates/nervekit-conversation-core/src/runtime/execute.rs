@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nervekit_permissions::{Access, CanonicalSubject, DecidedPath, DecidedTarget, Decision, EffectiveArguments, Evaluation};
+use nervekit_permissions::{
+    Access, CanonicalSubject, DecidedPath, DecidedTarget, Decision, EffectiveArguments, Evaluation,
+};
 use nervekit_tools::{
-    Backgrounded, CallAssets, Cancellation, InputRequest, MutationGuard, OutputSender, Process, ProcessCommand,
-    ProcessEnd, ProcessError, ProcessRef, Processes, Progress, Reattached, Tool, ToolCall as ExecutorCall,
-    ToolContext, ToolError, ToolOutcome,
+    Backgrounded, CallAssets, Cancellation, InputRequest, MutationGuard, OutputSender, Process,
+    ProcessCommand, ProcessEnd, ProcessError, ProcessRef, Processes, Progress, Reattached, Tool,
+    ToolCall as ExecutorCall, ToolContext, ToolError, ToolOutcome,
 };
 use nervekit_types::{AssetId, ToolCallId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -45,7 +47,10 @@ pub(crate) fn same_tool(core: &Inner, call: &ToolCall) -> Result<Tool, Settlemen
     let gone = |words: String| Settlement::new(CallOutcome::Failed, words);
     let catalog = core.tools.tools();
     let Some(tool) = catalog.get(&call.tool_name) else {
-        return Err(gone(format!("The call did not run: the tool `{}` is no longer available.", call.tool_name)));
+        return Err(gone(format!(
+            "The call did not run: the tool `{}` is no longer available.",
+            call.tool_name
+        )));
     };
     if call.turn_settings.definition_digest.is_some_and(|digest| digest != tool.definition().digest()) {
         return Err(gone(format!(
@@ -57,13 +62,16 @@ pub(crate) fn same_tool(core: &Inner, call: &ToolCall) -> Result<Tool, Settlemen
 }
 
 fn arguments(call: &ToolCall) -> Result<EffectiveArguments, Settlement> {
-    EffectiveArguments::new(call.arguments.clone()).map_err(|error| {
-        Settlement::new(CallOutcome::Failed, format!("The call did not run: {error}."))
-    })
+    EffectiveArguments::new(call.arguments.clone())
+        .map_err(|error| Settlement::new(CallOutcome::Failed, format!("The call did not run: {error}.")))
 }
 
 /// Evaluates a call under the settings it was judged under.
-pub(crate) async fn judge(core: &Arc<Inner>, call: &ToolCall, scope: CallScope) -> Result<Evaluation, Settlement> {
+pub(crate) async fn judge(
+    core: &Arc<Inner>,
+    call: &ToolCall,
+    scope: CallScope,
+) -> Result<Evaluation, Settlement> {
     let tool = same_tool(core, call)?;
     let arguments = arguments(call)?;
     Ok(evaluate(core, permission_call(scope, &tool, &arguments)).await)
@@ -86,7 +94,10 @@ pub(crate) async fn admit_claimed(core: &Inner, evaluation: Evaluation) -> Resul
     Ok(Cleared { evaluation, permit, locks })
 }
 
-async fn admit(core: &Inner, targets: &[DecidedTarget]) -> Result<(OwnedSemaphorePermit, MutationGuard), Settlement> {
+async fn admit(
+    core: &Inner,
+    targets: &[DecidedTarget],
+) -> Result<(OwnedSemaphorePermit, MutationGuard), Settlement> {
     let failed = |words: String| Settlement::new(CallOutcome::Failed, words);
     let permit = core.permits.clone().acquire_owned().await;
     let permit = permit.map_err(|_| failed("The runtime is shutting down.".to_owned()))?;
@@ -126,7 +137,8 @@ pub(crate) async fn run(core: Arc<Inner>, work: Work, cleared: Cleared) -> Ran {
         Ok(Ran::NeedsInput(request, _)) => Ran::NeedsInput(request, busy),
         Err(panic) => {
             tracing::error!(tool = work.call.tool_name, "a tool panicked");
-            let mut settlement = Settlement::new(CallOutcome::Failed, "The tool failed for an internal reason.");
+            let mut settlement =
+                Settlement::new(CallOutcome::Failed, "The tool failed for an internal reason.");
             settlement.busy = busy;
             tracing::debug!(%panic, "the panic");
             Ran::Settled(settlement)
@@ -151,9 +163,8 @@ async fn execute(core: &Arc<Inner>, work: &Work, cleared: Cleared) -> Ran {
     let Cleared { evaluation, permit, locks } = cleared;
     let last_reads = last_reads(core, call, &evaluation.targets).await;
     let known = work.assets.clone();
-    let assets = CallAssets::new(core.assets.clone())
-        .ids(core.ids.clone())
-        .readable(move |id| known.contains(&id));
+    let assets =
+        CallAssets::new(core.assets.clone()).ids(core.ids.clone()).readable(move |id| known.contains(&id));
     let gate = GatedProcesses {
         inner: core.processes.clone(),
         inbox: work.inbox.clone(),
@@ -231,7 +242,10 @@ async fn settled(tool: &Tool, assets: &CallAssets, outcome: Result<ToolOutcome, 
 /// A command that was left to the background has nobody to look after it here, so it is ended.
 async fn end_background(background: Backgrounded) -> Settlement {
     background.process.stop().await;
-    Settlement::new(CallOutcome::Failed, "Background commands are not kept by this runtime; the command was ended.")
+    Settlement::new(
+        CallOutcome::Failed,
+        "Background commands are not kept by this runtime; the command was ended.",
+    )
 }
 
 /// Processes whose reference is on record before they can have an effect: the gate opens after the commit.
@@ -245,12 +259,25 @@ struct GatedProcesses {
 
 #[async_trait]
 impl Processes for GatedProcesses {
-    async fn start(&self, command: ProcessCommand, output: OutputSender) -> Result<Box<dyn Process>, ProcessError> {
+    async fn start(
+        &self,
+        command: ProcessCommand,
+        output: OutputSender,
+    ) -> Result<Box<dyn Process>, ProcessError> {
         let process = self.inner.start(command, output).await?;
-        Ok(Box::new(GatedProcess { process, inbox: self.inbox.clone(), call: self.call, attempt: self.attempt }))
+        Ok(Box::new(GatedProcess {
+            process,
+            inbox: self.inbox.clone(),
+            call: self.call,
+            attempt: self.attempt,
+        }))
     }
 
-    async fn reattach(&self, reference: &ProcessRef, output: OutputSender) -> Result<Reattached, ProcessError> {
+    async fn reattach(
+        &self,
+        reference: &ProcessRef,
+        output: OutputSender,
+    ) -> Result<Reattached, ProcessError> {
         self.inner.reattach(reference, output).await
     }
 }

@@ -169,7 +169,9 @@ impl Follower {
             let Ok(block) = u32::try_from(block) else { return };
             match content {
                 ContentBlock::Text(text) => self.show_block(BlockKind::Text, block, &text.text),
-                ContentBlock::Thinking(thinking) => self.show_block(BlockKind::Thinking, block, &thinking.text),
+                ContentBlock::Thinking(thinking) => {
+                    self.show_block(BlockKind::Thinking, block, &thinking.text)
+                }
                 _ => {}
             }
         }
@@ -198,7 +200,9 @@ impl Follower {
         *shown = text.len();
         self.out.push_back(match kind {
             BlockKind::Text => Update::Text { conversation_id, turn_id, attempt, block, offset, delta },
-            BlockKind::Thinking => Update::Thinking { conversation_id, turn_id, attempt, block, offset, delta },
+            BlockKind::Thinking => {
+                Update::Thinking { conversation_id, turn_id, attempt, block, offset, delta }
+            }
         });
     }
 
@@ -239,7 +243,12 @@ impl Follower {
         for frame in progress.after(*shown) {
             *shown = frame.offset + frame.text.len() as u64;
             let delta = frame.text.to_string();
-            self.out.push_back(Update::Progress { conversation_id: self.id, call_id, offset: frame.offset, delta });
+            self.out.push_back(Update::Progress {
+                conversation_id: self.id,
+                call_id,
+                offset: frame.offset,
+                delta,
+            });
         }
     }
 
@@ -265,7 +274,8 @@ impl Follower {
             let shown = |call| self.progress.get(call).copied().unwrap_or(0);
             seen.progress.iter().map(|(call, progress)| (progress.clone(), shown(call))).collect()
         };
-        let mut events: Vec<BoxFuture<'_, bool>> = vec![self.changed.changed().map(|result| result.is_ok()).boxed()];
+        let mut events: Vec<BoxFuture<'_, bool>> =
+            vec![self.changed.changed().map(|result| result.is_ok()).boxed()];
         for (progress, shown) in running {
             events.push(async move { progress.beyond(shown).await }.map(|()| true).boxed());
         }
@@ -295,7 +305,9 @@ pub(crate) async fn last_answer(store: &Store, event: &Event) -> Result<String, 
         for earlier in &page {
             match &earlier.payload {
                 EventPayload::AssistantMessage(answer) => return Ok(answer.message.plain_text()),
-                EventPayload::ExecutionState(ExecutionStateEvent { state: ExecutionState::Started, .. }) => {
+                EventPayload::ExecutionState(ExecutionStateEvent {
+                    state: ExecutionState::Started, ..
+                }) => {
                     return Ok(String::new());
                 }
                 _ => {}
@@ -353,7 +365,8 @@ impl WideFollower {
                     Scope::Everything => true,
                 };
                 if wanted {
-                    self.show(entry.conversation_id, entry.first, entry.last, Cursor::after(place + 1)).await?;
+                    self.show(entry.conversation_id, entry.first, entry.last, Cursor::after(place + 1))
+                        .await?;
                 }
             }
             self.place = next;
@@ -362,7 +375,13 @@ impl WideFollower {
 
     /// Shows the events of one batch. Only the last of them moves the cursor past the batch: whoever stops in
     /// between sees the batch again, whole.
-    async fn show(&mut self, id: ConversationId, first: u64, last: u64, after: Cursor) -> Result<(), QueryError> {
+    async fn show(
+        &mut self,
+        id: ConversationId,
+        first: u64,
+        last: u64,
+        after: Cursor,
+    ) -> Result<(), QueryError> {
         let range = EventRange { first, end: last + 1, limit: usize::MAX, reverse: false };
         for event in self.store.events(id, range).await? {
             let event = Arc::new(event);
@@ -372,7 +391,8 @@ impl WideFollower {
                 if let ExecutionState::Waiting { awaited } = &state.state {
                     let calls = self.store.calls(id).await?;
                     let open = calls.into_iter().filter_map(|call| call.interaction);
-                    let named = open.filter(|open| awaited.iter().any(|entry| entry.interaction_id == open.id));
+                    let named =
+                        open.filter(|open| awaited.iter().any(|entry| entry.interaction_id == open.id));
                     self.out.extend(named.map(|open| Update::Interaction(Box::new(open))));
                 }
                 if state.state.is_terminal() {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use nervekit_tools::{Execution, HandledBy};
 use nervekit_types::{IncarnationId, ToolCallId};
 
+use super::plan::{has_eligible, should_start};
 use super::projection::Tail;
 use crate::conversation::Limits;
 use crate::event::FailureReason;
-use super::plan::{has_eligible, should_start};
 use crate::store::{Draft, Role, Rows};
 use crate::tool_call::{CallState, ToolCall};
 
@@ -35,8 +35,6 @@ pub(crate) struct ToolTraits {
     pub(crate) execution: Execution,
     pub(crate) handled_by: HandledBy,
     pub(crate) replay_safe: bool,
-    /// Whether its base risk is `read`.
-    pub(crate) reads_only: bool,
 }
 
 /// What is under way in a conversation, in this process.
@@ -124,7 +122,6 @@ impl Step {
 }
 
 /// What the machine looks at.
-#[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) tail: Tail,
@@ -133,12 +130,6 @@ pub(crate) struct View<'a> {
     pub(crate) policy: RecoveryPolicy,
     pub(crate) automatic_limit: u32,
     pub(crate) traits: &'a dyn Fn(&str) -> Option<ToolTraits>,
-}
-
-impl std::fmt::Debug for dyn Fn(&str) -> Option<ToolTraits> + '_ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("traits")
-    }
 }
 
 impl View<'_> {
@@ -205,7 +196,9 @@ impl View<'_> {
             (CallState::Running, Some(_)) => None,
             (CallState::Running, None) => Some(self.left_running(call, cancelled)),
             (_, _) if cancelled => Some(Step::SettleCancelled(call.id)),
-            (CallState::AwaitingApproval | CallState::AwaitingInput, _) | (_, Some(Activity::Deciding)) => None,
+            (CallState::AwaitingApproval | CallState::AwaitingInput, _) | (_, Some(Activity::Deciding)) => {
+                None
+            }
             (CallState::Supervising, _) => Some(Step::Decide(call.id)),
             (CallState::Ready, activity) => self.ready(call, activity),
         }
@@ -240,9 +233,8 @@ impl View<'_> {
     /// Whether the order of the message's calls lets this one begin: at most one sequential call at a time, and of
     /// those that are ready the one with the smallest content index first. A suspended one holds nobody back.
     fn may_begin(&self, call: &ToolCall) -> bool {
-        let sequential = |name: &str| {
-            (self.traits)(name).is_none_or(|tool| tool.execution == Execution::Sequential)
-        };
+        let sequential =
+            |name: &str| (self.traits)(name).is_none_or(|tool| tool.execution == Execution::Sequential);
         if !sequential(&call.tool_name) {
             return true;
         }

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use nervekit_types::{EventId, IdSource, IncarnationId, Principal, TurnId};
 
-use crate::event::{Awaited, EventPayload, ExecutionState, FailureReason, InterventionKind, UserIntervention};
+use crate::event::{
+    Awaited, EventPayload, ExecutionState, FailureReason, InterventionKind, UserIntervention,
+};
 use crate::store::{Draft, NewEvent};
 
 /// What planning needs of the runtime: who it is and where ids come from.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nervekit_harness::{
-    AssistantMessage, Image as MessageImage, ImageSource, Message, Messages, Origin, Text, ToolResultMessage,
-    UserMessage,
+    AssistantMessage, Image as MessageImage, Message, Messages, Origin, Text, ToolResultMessage, UserMessage,
 };
 use nervekit_permissions::CallOrigin;
 use nervekit_types::AssetId;
@@ -174,7 +173,7 @@ impl OpenMessage {
 fn user_message(event: &UserMessageEvent) -> UserMessage {
     let mut message = UserMessage::new([Text::new(event.text.clone()).into()]);
     for image in &event.images {
-        message = message.image(MessageImage::new(image.media_type.clone(), ImageSource::Asset(image.asset_id)));
+        message = message.image(MessageImage::asset(image.media_type.clone(), image.asset_id));
     }
     message
 }

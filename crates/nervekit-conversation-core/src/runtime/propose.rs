@@ -8,6 +8,7 @@ use std::time::Duration;
 use nervekit_harness::{AssistantMessage, ContentBlock, StopReason, ToolCall as MessageToolCall};
 use nervekit_permissions::{
     CallOrigin, Decision, EffectiveArguments, Evaluation, Evidence, ProposedCall as PermissionCall,
+    SelectorKind, Target, TargetSubject,
 };
 use nervekit_tools::{Effective, HandledBy, Tool};
 use nervekit_types::{ConversationId, ToolCallId};
@@ -65,8 +66,14 @@ pub(crate) async fn propose(
         });
     }
     let cost_micros = cost(&message);
-    let proposal =
-        Proposal { turn_id: turn.turn_id, message: Arc::new(message), attempt: turn.attempt, calls, elapsed, cost_micros };
+    let proposal = Proposal {
+        turn_id: turn.turn_id,
+        message: Arc::new(message),
+        attempt: turn.attempt,
+        calls,
+        elapsed,
+        cost_micros,
+    };
     Prepared { proposal, evaluations }
 }
 
@@ -93,14 +100,19 @@ fn not_run(message: &AssistantMessage, call: &MessageToolCall) -> Option<Settlem
         StopReason::ToolUse | StopReason::EndTurn | StopReason::StopSequence => return None,
         // What is complete was meant; what was cut is told from it by its arguments.
         StopReason::MaxTokens if call.raw_arguments.is_none() => return None,
-        StopReason::MaxTokens => "The call was cut by the output limit and did not run. Ask for less at once.".to_owned(),
+        StopReason::MaxTokens => {
+            "The call was cut by the output limit and did not run. Ask for less at once.".to_owned()
+        }
         other => format!("The call did not run: the answer ended with `{}`.", other.as_str()),
     };
     Some(Settlement::new(CallOutcome::Failed, words))
 }
 
 fn too_many() -> Settlement {
-    Settlement::new(CallOutcome::Failed, format!("The call did not run: a message may have {MAX_CALLS} calls."))
+    Settlement::new(
+        CallOutcome::Failed,
+        format!("The call did not run: a message may have {MAX_CALLS} calls."),
+    )
 }
 
 fn settings(turn: &TurnSnapshot, tool: Option<&Tool>) -> TurnSettings {
@@ -202,9 +214,11 @@ async fn ask_hooks(
             HookVerdict::Continue => {}
             HookVerdict::Deny(words) => return Err(words),
             HookVerdict::Replace(arguments) => {
-                let parsed = EffectiveArguments::new(arguments).map_err(|error| format!("a hook gave arguments that cannot be used: {error}"))?;
-                let mut changed =
-                    tool.effective(&parsed).map_err(|error| format!("a hook gave arguments that cannot be used: {error}"))?;
+                let parsed = EffectiveArguments::new(arguments)
+                    .map_err(|error| format!("a hook gave arguments that cannot be used: {error}"))?;
+                let mut changed = tool
+                    .effective(&parsed)
+                    .map_err(|error| format!("a hook gave arguments that cannot be used: {error}"))?;
                 changed.notes.push("a hook replaced the arguments".to_owned());
                 call.arguments = changed.arguments.as_value().clone();
                 replaced = Some(changed);
@@ -235,7 +249,11 @@ fn turn_scope(turn: &TurnSnapshot) -> CallScope {
 }
 
 /// The call as the permission engine sees it.
-pub(crate) fn permission_call(scope: CallScope, tool: &Tool, arguments: &EffectiveArguments) -> PermissionCall {
+pub(crate) fn permission_call(
+    scope: CallScope,
+    tool: &Tool,
+    arguments: &EffectiveArguments,
+) -> PermissionCall {
     let descriptor = Arc::new(tool.definition().descriptor.clone());
     let mut call =
         PermissionCall::new(descriptor, arguments.clone(), scope.origin, scope.settings.rule_set_id.clone())
@@ -262,7 +280,7 @@ pub(crate) fn permission_call(scope: CallScope, tool: &Tool, arguments: &Effecti
 pub(crate) async fn evaluate(core: &Arc<Inner>, call: PermissionCall) -> Evaluation {
     let denied = denied_for(&call);
     let engine = core.permissions.clone();
-    if !call.touches_files() {
+    if !touches_files(&call) {
         return super::supervisor::guard_call(|| engine.evaluate(call))
             .unwrap_or_else(|panic| denied(&format!("the permission engine failed: {panic}")));
     }
@@ -275,11 +293,24 @@ pub(crate) async fn evaluate(core: &Arc<Inner>, call: PermissionCall) -> Evaluat
     }
 }
 
+/// Whether judging the call looks at the file system.
+fn touches_files(call: &PermissionCall) -> bool {
+    let is_path = |target: &Target| matches!(target.subject, TargetSubject::Path(_));
+    call.targets.as_ref().is_some_and(|targets| targets.iter().any(is_path))
+        || call.descriptor.targets.iter().any(|selector| matches!(selector.kind, SelectorKind::Path { .. }))
+}
+
 fn denied_for(call: &PermissionCall) -> impl Fn(&str) -> Evaluation + use<> {
-    let (risk, digest, rule_set, tool) =
-        (call.descriptor.base_risk, call.arguments.digest(), call.rule_set.clone(), call.descriptor.name.clone());
+    let (risk, digest, rule_set, tool) = (
+        call.descriptor.base_risk,
+        call.arguments.digest(),
+        call.rule_set.clone(),
+        call.descriptor.name.clone(),
+    );
     move |reason| {
         let none = nervekit_types::Digest::of_parts::<&str>([]);
-        Evaluation::new(Evidence::new(Decision::Deny, reason, risk, digest, rule_set.clone(), none).tool(tool.clone()))
+        Evaluation::new(
+            Evidence::new(Decision::Deny, reason, risk, digest, rule_set.clone(), none).tool(tool.clone()),
+        )
     }
 }

@@ -23,14 +23,18 @@ pub(super) async fn answer(inner: &Inner, query: Query) -> Result<View, QueryErr
         Query::Conversations { project_id, page, before } => {
             View::Conversations(store.conversations(project_id, before, count(page)).await?)
         }
-        Query::Snapshot { conversation_id } => View::Snapshot(Box::new(snapshot(&rows(inner, conversation_id).await?))),
+        Query::Snapshot { conversation_id } => {
+            View::Snapshot(Box::new(snapshot(&rows(inner, conversation_id).await?)))
+        }
         Query::History { conversation_id, page, before } => {
             View::Events(history(inner, conversation_id, page, before).await?)
         }
         Query::EventsSince { conversation_id, after, page } => {
             View::Events(events_since(inner, conversation_id, after, page).await?)
         }
-        Query::Interactions { conversation_id } => View::Interactions(interactions(inner, conversation_id).await?),
+        Query::Interactions { conversation_id } => {
+            View::Interactions(interactions(inner, conversation_id).await?)
+        }
         Query::ToolCall { conversation_id, call_id } => {
             View::ToolCall(Box::new(tool_call(inner, conversation_id, call_id).await?))
         }
@@ -135,7 +139,12 @@ fn size(event: &Event) -> u64 {
     serde_json::to_vec(event).map_or(0, |bytes| bytes.len() as u64)
 }
 
-async fn events_since(inner: &Inner, id: ConversationId, after: Cursor, page: Page) -> Result<EventPage, QueryError> {
+async fn events_since(
+    inner: &Inner,
+    id: ConversationId,
+    after: Cursor,
+    page: Page,
+) -> Result<EventPage, QueryError> {
     let end = rows(inner, id).await?.core.value.next_event_sequence;
     if after.seen() > end {
         return Err(QueryError::InvalidCursor);
@@ -153,7 +162,11 @@ async fn events_since(inner: &Inner, id: ConversationId, after: Cursor, page: Pa
     Ok(EventPage { events, next: next.map(|next| PageMark::After(Cursor::after(next))) })
 }
 
-async fn tool_call(inner: &Inner, id: ConversationId, call_id: ToolCallId) -> Result<ToolCallView, QueryError> {
+async fn tool_call(
+    inner: &Inner,
+    id: ConversationId,
+    call_id: ToolCallId,
+) -> Result<ToolCallView, QueryError> {
     let rows = rows(inner, id).await?;
     if let Some(call) = rows.calls.get(&call_id) {
         return Ok(ToolCallView::Unfinished(Box::new(call.value.clone())));

@@ -8,7 +8,7 @@ use nervekit_harness::{
     AssistantMessage, ContentBlock, ImageSource, Messages, ModelEvent, ModelInfo, ModelRequest, Origin,
     ProviderError, ToolSpec, UserMessage,
 };
-use nervekit_permissions::PolicyDocument;
+use nervekit_permissions::{PolicyDocument, SelectorKind};
 use nervekit_tools::{Catalog, HandledBy, Tool};
 use nervekit_types::{AssetId, ConversationId, TurnId};
 
@@ -158,10 +158,16 @@ pub(crate) fn offered(
             runs && allowed(&turn.config.tools, name)
                 && allowed(&resources.tools, name)
                 && (attended || name != "ask_user")
-                && (has_folder || !definition.descriptor.needs_folder())
+                && (has_folder || !works_in_a_folder(tool))
         })
         .map(|tool| (tool.definition().name().to_owned(), tool.clone()))
         .collect()
+}
+
+/// Whether the tool is about files: without a folder it has nothing to work on.
+fn works_in_a_folder(tool: &Tool) -> bool {
+    let selectors = &tool.definition().descriptor.targets;
+    selectors.iter().any(|selector| matches!(selector.kind, SelectorKind::Path { .. }))
 }
 
 fn build(
@@ -190,17 +196,14 @@ fn build(
             let text = format!("Context from {label}:\n\n{text}");
             messages.push(UserMessage::text(text).origin(Origin::Runtime));
         }
-        messages.extend(&turn.messages);
+        messages.extend(turn.messages.shared().cloned());
         messages
     };
     let mut request = ModelRequest::new(messages).tools(specs);
     if !system.is_empty() {
         request = request.system(system);
     }
-    match info.max_output {
-        Some(tokens) => request.max_output(tokens),
-        None => request,
-    }
+    if info.max_output == 0 { request } else { request.max_output(info.max_output) }
 }
 
 /// The bytes of the images that the messages name. They are inlined only while a request is built.

@@ -18,7 +18,10 @@ impl fmt::Display for Panicked {
 
 fn panicked(payload: &(dyn Any + Send)) -> Panicked {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-    Panicked(text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into()))
+    Panicked(
+        text.or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "without a message".into()),
+    )
 }
 
 /// Runs a future of somebody else's to its end.

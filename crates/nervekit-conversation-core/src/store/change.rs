@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use nervekit_types::{
-    Digest, EventId, ExecutionId, IncarnationId, InputId, Timestamp, ToolCallId, TurnId,
-};
+use nervekit_types::{Digest, EventId, ExecutionId, IncarnationId, InputId, Timestamp, ToolCallId, TurnId};
 
 use super::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows};
 use crate::conversation::{CancelMark, ConversationConfig, Lease, OpenExecution, Status, Todo};
@@ -299,7 +297,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Appends an `execution_state` event.
-    pub fn append_state(&mut self, id: EventId, execution_id: ExecutionId, state: ExecutionState) -> EventLink {
+    pub fn append_state(
+        &mut self,
+        id: EventId,
+        execution_id: ExecutionId,
+        state: ExecutionState,
+    ) -> EventLink {
         let turn_id = self.core().open_execution.as_ref().map(|open| open.turn_id);
         let payload = EventPayload::ExecutionState(ExecutionStateEvent { execution_id, state });
         self.append(NewEvent { id, turn_id, input_id: None, payload })

@@ -66,7 +66,9 @@ impl StoreError {
         match self {
             Self::Backend(error) => Self::Backend(error.clone()),
             Self::Record(error) => Self::Damaged(error.to_string().into()),
-            Self::Newer { found, oldest, newest } => Self::Newer { found: *found, oldest: *oldest, newest: *newest },
+            Self::Newer { found, oldest, newest } => {
+                Self::Newer { found: *found, oldest: *oldest, newest: *newest }
+            }
             Self::Damaged(what) => Self::Damaged(what.clone()),
             Self::Held { until } => Self::Held { until: *until },
             Self::Conflict { record } => Self::Conflict { record },
@@ -76,7 +78,10 @@ impl StoreError {
 
     /// What commands are answered while finished work waits for the store.
     pub(crate) fn in_trouble() -> Self {
-        Self::Backend(BackendError::unavailable("conversations", "the store is in trouble; finished work waits for it"))
+        Self::Backend(BackendError::unavailable(
+            "conversations",
+            "the store is in trouble; finished work waits for it",
+        ))
     }
 
     /// Whether to try again.
@@ -161,7 +166,11 @@ impl CommitError {
         match self {
             Self::Backend(BackendError::Corrupt { .. } | BackendError::Fenced { .. }) => true,
             Self::Backend(_) | Self::Unknown(_) => false,
-            Self::Conflict { .. } | Self::Fenced | Self::NotFound | Self::TooLarge { .. } => true,
+            Self::Conflict { .. }
+            | Self::Fenced
+            | Self::NotFound
+            | Self::Record(_)
+            | Self::TooLarge { .. } => true,
         }
     }
 }

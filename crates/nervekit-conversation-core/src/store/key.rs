@@ -2,7 +2,7 @@
 //! of one conversation is one range in each table.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nervekit_types::{AssetId, ConversationId, Digest, InputId, ProjectId, RawId, ToolCallId};
+use nervekit_types::{ConversationId, Digest, InputId, ProjectId, RawId, ToolCallId};
 
 use crate::backend::Table;
 
@@ -21,7 +21,6 @@ pub(super) const OUTCOMES: Table = Table::new("outcomes");
 pub(super) const TODOS: Table = Table::new("todos");
 pub(super) const DOCUMENTS: Table = Table::new("documents");
 pub(super) const FILE_READS: Table = Table::new("file_reads");
-pub(super) const ASSETS: Table = Table::new("assets");
 pub(super) const POLICIES: Table = Table::new("policies");
 pub(super) const UNFINISHED: Table = Table::new("unfinished");
 pub(super) const INDEX: Table = Table::new("event_index");
@@ -78,10 +77,6 @@ pub(super) fn document(conversation: ConversationId, name: &str) -> Bytes {
 
 pub(super) fn file_read(conversation: ConversationId, path: &str) -> Bytes {
     pair(conversation.raw(), Digest::of(path).as_bytes())
-}
-
-pub(super) fn asset(conversation: ConversationId, asset: AssetId) -> Bytes {
-    pair(conversation.raw(), &asset.raw().to_bytes())
 }
 
 pub(super) fn index(place: u64) -> Bytes {

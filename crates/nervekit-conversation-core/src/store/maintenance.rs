@@ -102,7 +102,11 @@ impl Store {
         Ok(report)
     }
 
-    async fn verify_conversation(&self, id: ConversationId, report: &mut VerifyReport) -> Result<(), StoreError> {
+    async fn verify_conversation(
+        &self,
+        id: ConversationId,
+        report: &mut VerifyReport,
+    ) -> Result<(), StoreError> {
         report.conversations += 1;
         let rows = match self.load(id).await {
             Ok(Some(rows)) => rows,
@@ -114,7 +118,9 @@ impl Store {
             }
         };
         if rows.listed != rows.is_unfinished() {
-            report.faults.push(format!("`{id}`: listed as unfinished: {}, but is: {}", rows.listed, !rows.listed));
+            report
+                .faults
+                .push(format!("`{id}`: listed as unfinished: {}, but is: {}", rows.listed, !rows.listed));
         }
         let core = &rows.core.value;
         let mut chain = super::record::CHAIN_START;
@@ -139,7 +145,8 @@ impl Store {
                 match super::record::check_event(&row.value, chain) {
                     Ok((event, hash)) => {
                         chain = hash;
-                        head_found |= core.head.is_some_and(|head| head.id == event && head.sequence == expected);
+                        head_found |=
+                            core.head.is_some_and(|head| head.id == event && head.sequence == expected);
                     }
                     Err(error) => {
                         report.faults.push(format!("`{id}`: event {expected}: {error}"));
@@ -187,7 +194,9 @@ impl Store {
                         continue;
                     };
                     if self.backend.get(key::CORE, &key::of(id)).await?.is_none() {
-                        report.faults.push(format!("`{id}`: a row of `{}` has no conversation", table.name()));
+                        report
+                            .faults
+                            .push(format!("`{id}`: a row of `{}` has no conversation", table.name()));
                     }
                 }
                 let Some(last) = rows.last() else { break };

@@ -39,7 +39,7 @@ impl World {
 
     async fn over(backend: Arc<dyn Backend>) -> Self {
         let (clock, ids) = (Arc::<ManualClock>::default(), Arc::<SequenceIds>::default());
-        let store = Store::open(backend.clone(), clock.clone(), ids.clone()).await.unwrap();
+        let store = Store::open(backend.clone(), ids.clone()).await.unwrap();
         let id = ConversationId::from_key("a");
         let world = Self { backend, clock, ids, store, id, me: IncarnationId::from_key("me") };
         let project = world.project().await;
@@ -49,7 +49,7 @@ impl World {
 
     /// Another store over the same backend.
     async fn another(&self) -> Store {
-        Store::open(self.backend.clone(), self.clock.clone(), self.ids.clone()).await.unwrap()
+        Store::open(self.backend.clone(), self.ids.clone()).await.unwrap()
     }
 
     async fn project(&self) -> ProjectId {

@@ -96,6 +96,19 @@ impl Messages {
         runs.reverse();
         MessagesIter { inner: runs.into_iter().flatten(), remaining: self.len() }
     }
+
+    /// The messages as they are shared, oldest first: putting them into another list copies none of them.
+    ///
+    /// ```
+    /// use nervekit_harness::{Messages, UserMessage};
+    /// let mut messages = Messages::new();
+    /// messages.push(UserMessage::text("hello"));
+    /// let other: Messages = messages.shared().cloned().collect();
+    /// assert_eq!(other.len(), 1);
+    /// ```
+    pub fn shared(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.iter().inner
+    }
 }
 
 /// The iterator of [`Messages::iter`].

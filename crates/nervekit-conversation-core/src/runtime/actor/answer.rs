@@ -60,7 +60,9 @@ impl Actor {
     async fn take_message(&mut self, prepared: Prepared) -> Result<(), Failure> {
         let Prepared { proposal, evaluations } = prepared;
         let took = self
-            .commit_with(super::commit::Patience::Wait, |draft, planner| Ok(plan::message(draft, planner, &proposal)))
+            .commit_with(super::commit::Patience::Wait, |draft, planner| {
+                Ok(plan::message(draft, planner, &proposal))
+            })
             .await?;
         if took == Took::Taken {
             let running = |id: &ToolCallId| {
@@ -75,7 +77,8 @@ impl Actor {
     }
 
     async fn fail(&mut self, reason: FailureReason, message: String) -> Result<(), Failure> {
-        self.end(|denied| ExecutionState::Failed { reason: reason.clone(), message: message.clone(), denied }).await
+        self.end(|denied| ExecutionState::Failed { reason: reason.clone(), message: message.clone(), denied })
+            .await
     }
 
     async fn provider_failed(&mut self, error: ProviderError) -> Result<(), Failure> {
@@ -184,7 +187,9 @@ impl Actor {
                 let mut call = call.ok_or_else(|| CommandError::NotFound(id.into()))?;
                 let marked = call.cancel_requested || draft.rows().is_marked();
                 match &mut call.claim {
-                    Some(claim) if claim.attempt == attempt && !marked => claim.process = Some(process.clone()),
+                    Some(claim) if claim.attempt == attempt && !marked => {
+                        claim.process = Some(process.clone())
+                    }
                     _ => return Err(CommandError::Resolved { by: None }),
                 }
                 draft.put_call(call);

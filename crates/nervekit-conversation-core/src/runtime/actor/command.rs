@@ -162,9 +162,9 @@ impl Actor {
                 })
                 .await
             }
-            Command::CreateProject(_) | Command::CreateConversation(_) => Err(Failure::Refused(
-                CommandError::invalid("this command belongs to no conversation"),
-            )),
+            Command::CreateProject(_) | Command::CreateConversation(_) => {
+                Err(Failure::Refused(CommandError::invalid("this command belongs to no conversation")))
+            }
         }
     }
 
@@ -183,10 +183,15 @@ impl Actor {
         .await
     }
 
-    async fn submit(&mut self, request: &CommandRequest, input: &NewInput) -> Result<CommandOutcome, Failure> {
+    async fn submit(
+        &mut self,
+        request: &CommandRequest,
+        input: &NewInput,
+    ) -> Result<CommandOutcome, Failure> {
         let limits = &self.core.limits;
         if input.text.len() > limits.input_bytes {
-            let words = format!("the text has {} bytes; at most {} are taken", input.text.len(), limits.input_bytes);
+            let words =
+                format!("the text has {} bytes; at most {} are taken", input.text.len(), limits.input_bytes);
             return Err(Failure::Refused(CommandError::invalid(words)));
         }
         if input.text.trim().is_empty() && input.images.is_empty() {
@@ -254,7 +259,11 @@ impl Actor {
         Ok(images)
     }
 
-    async fn cancel_input(&mut self, request: &CommandRequest, input_id: InputId) -> Result<CommandOutcome, Failure> {
+    async fn cancel_input(
+        &mut self,
+        request: &CommandRequest,
+        input_id: InputId,
+    ) -> Result<CommandOutcome, Failure> {
         let fate = self.core.store.fate(self.id, input_id).await.map_err(Failure::Store)?;
         let Some(fate) = fate else {
             return Err(Failure::Refused(CommandError::NotFound(Subject::Input(input_id))));
@@ -340,11 +349,12 @@ fn check_config(draft: &Draft<'_>, change: &crate::conversation::ConfigChange) -
     let delegated = draft.core().parent_conversation_id.is_some();
     let narrow = |id: &str| id == "read_only" || id == "autonomous";
     if delegated && change.rule_set.as_deref().is_some_and(|id| !narrow(id)) {
-        return Err(CommandError::invalid("a delegated conversation takes the rule set `read_only` or `autonomous`"));
+        return Err(CommandError::invalid(
+            "a delegated conversation takes the rule set `read_only` or `autonomous`",
+        ));
     }
     if delegated && change.mode.is_some_and(|mode| mode != nervekit_permissions::Mode::Coding) {
         return Err(CommandError::invalid("a delegated conversation is always coding"));
     }
     Ok(())
 }
-

@@ -190,7 +190,11 @@ impl Actor {
                     self.take_over(committed);
                     return Ok(());
                 }
-                Err(error @ (CommitError::Backend(_) | CommitError::Unknown(_))) if patience == Patience::Wait => error,
+                Err(error @ (CommitError::Backend(_) | CommitError::Unknown(_)))
+                    if patience == Patience::Wait =>
+                {
+                    error
+                }
                 // Whether it is durable is not known: what is in memory may be behind the store.
                 Err(error @ CommitError::Unknown(_)) => {
                     self.stale = true;

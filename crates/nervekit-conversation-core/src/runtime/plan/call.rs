@@ -5,7 +5,7 @@ use std::time::Duration;
 use nervekit_permissions::{CanonicalTarget, Decision, Evidence, GrantScope};
 use nervekit_tools::catalog::{AskUser, TodosSet};
 use nervekit_tools::{Attachment, FileFact, InputRequest, UserProjection};
-use nervekit_types::{AssetId, Digest, InteractionId, ToolCallId};
+use nervekit_types::{AssetId, Digest, InteractionId};
 
 use super::{Planner, advance, tell_waiting};
 use crate::conversation::{Attendance, Todo};
@@ -158,7 +158,8 @@ enum Effect {
 
 /// Lets a core tool take effect within the draft.
 fn core_effect(draft: &mut Draft<'_>, call: &ToolCall) -> Effect {
-    let failed = |error: serde_json::Error| Effect::Settled(Settlement::new(CallOutcome::Failed, error.to_string()));
+    let failed =
+        |error: serde_json::Error| Effect::Settled(Settlement::new(CallOutcome::Failed, error.to_string()));
     match call.tool_name.as_str() {
         "todos_set" => match serde_json::from_value::<TodosSet>(call.arguments.clone()) {
             Ok(set) => {
@@ -182,7 +183,7 @@ fn core_effect(draft: &mut Draft<'_>, call: &ToolCall) -> Effect {
         }
         "ask_user" => match serde_json::from_value::<AskUser>(call.arguments.clone()) {
             Ok(ask) => {
-                let mut question = Question::new(ask.question).options(ask.options.unwrap_or_default());
+                let mut question = Question::new(ask.question).options(ask.options);
                 question.context = ask.context;
                 question.recommendation = ask.recommendation;
                 Effect::Asks(question)

@@ -131,7 +131,8 @@ pub(crate) fn resolve(
     {
         return Err(CommandError::Stale { current: Box::new(interaction) });
     }
-    if let Resolution::Approve { remember: Some(how), .. } | Resolution::Deny { remember: Some(how), .. } = resolution
+    if let Resolution::Approve { remember: Some(how), .. } | Resolution::Deny { remember: Some(how), .. } =
+        resolution
     {
         remember(draft, engine, &call, &interaction.kind, how, resolution)?;
     }
@@ -163,7 +164,12 @@ pub(crate) fn resolve(
             draft.put_call(call);
         }
         Resolution::Cancel => {
-            settle(draft, planner, &call, Settlement::new(CallOutcome::Cancelled, "A person withdrew the request."));
+            settle(
+                draft,
+                planner,
+                &call,
+                Settlement::new(CallOutcome::Cancelled, "A person withdrew the request."),
+            );
         }
     }
     Ok(call_id)
@@ -202,8 +208,10 @@ fn remember(
         return Ok(());
     }
     if !rememberable || how.scope != GrantScope::Conversation {
-        return Err(CommandError::invalid("this can only be decided for this once, or for the conversation if rules \
-                                          are suggested"));
+        return Err(CommandError::invalid(
+            "this can only be decided for this once, or for the conversation if rules \
+                                          are suggested",
+        ));
     }
     let Some(suggestion) = suggested.get(how.suggestion) else {
         return Err(CommandError::invalid(format!(
@@ -215,11 +223,13 @@ fn remember(
     let Some(evidence) = call.supervision.clone() else {
         return Err(CommandError::invalid("the call was never judged, so nothing can be remembered of it"));
     };
-    let decision = if matches!(resolution, Resolution::Approve { .. }) { Decision::Allow } else { Decision::Deny };
+    let decision =
+        if matches!(resolution, Resolution::Approve { .. }) { Decision::Allow } else { Decision::Deny };
     let mut grant = Grant::new(evidence, suggestion.clone(), decision, how.scope);
     if let Some(bytes) = draft.document(PERMISSIONS) {
-        let document = PolicyDocument::parse(DocumentScope::Conversation, bytes)
-            .map_err(|error| CommandError::invalid(format!("the conversation's rules cannot be read: {error}")))?;
+        let document = PolicyDocument::parse(DocumentScope::Conversation, bytes).map_err(|error| {
+            CommandError::invalid(format!("the conversation's rules cannot be read: {error}"))
+        })?;
         grant = grant.document(document);
     }
     match engine.plan_grant(grant) {

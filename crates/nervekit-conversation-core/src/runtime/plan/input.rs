@@ -84,7 +84,12 @@ pub(super) fn deliver_eligible(draft: &mut Draft<'_>, planner: &Planner<'_>, sta
             source: input.source,
             submitter: input.submitter.clone(),
         };
-        let event = NewEvent { id, turn_id: turn, input_id: Some(input.id), payload: EventPayload::UserMessage(message) };
+        let event = NewEvent {
+            id,
+            turn_id: turn,
+            input_id: Some(input.id),
+            payload: EventPayload::UserMessage(message),
+        };
         draft.append(event);
         draft.dequeue(&input, InputFate::Delivered { event_id: id });
         if input.source == InputSource::User {

@@ -80,7 +80,8 @@ pub(crate) fn message(draft: &mut Draft<'_>, planner: &Planner<'_>, proposal: &P
             .collect(),
         attempt: proposal.attempt,
     };
-    let event = NewEvent::new(planner.event(), EventPayload::AssistantMessage(message)).turn(proposal.turn_id);
+    let event =
+        NewEvent::new(planner.event(), EventPayload::AssistantMessage(message)).turn(proposal.turn_id);
     let assistant = draft.append(event);
     let mut suspended = false;
     for proposed in &proposal.calls {
@@ -117,11 +118,8 @@ fn row(
     assistant_event_id: nervekit_types::EventId,
     turn_id: TurnId,
 ) -> ToolCall {
-    let execution_id = draft
-        .core()
-        .open_execution
-        .as_ref()
-        .map_or_else(|| assistant_event_id.into(), |open| open.id);
+    let execution_id =
+        draft.core().open_execution.as_ref().map_or_else(|| assistant_event_id.into(), |open| open.id);
     ToolCall {
         id: proposed.id,
         provider_call_id: proposed.provider_call_id.clone(),
@@ -166,7 +164,8 @@ fn take_call(draft: &mut Draft<'_>, planner: &Planner<'_>, row: ToolCall, verdic
         Ok(row) if core_tool => call::effect_in_message(draft, planner, row),
         Ok(mut row) => {
             if replay_safe {
-                row.claim = Some(Claim { attempt: next_attempt(&row), incarnation: planner.me, process: None });
+                row.claim =
+                    Some(Claim { attempt: next_attempt(&row), incarnation: planner.me, process: None });
                 row.state = CallState::Running;
             }
             draft.put_call(row);

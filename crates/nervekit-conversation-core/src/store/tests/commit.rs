@@ -326,6 +326,6 @@ async fn a_store_of_a_newer_build_is_not_opened() {
     let marker = record::format_marker(1, 2);
     let set = WriteSet::new(BatchId::next(&world.ids)).put(key::META, key::FORMAT, marker);
     backend.write(vec![set]).await.unwrap()[0].clone().unwrap();
-    let result = Store::open(backend, world.clock.clone(), world.ids.clone()).await;
+    let result = Store::open(backend, world.ids.clone()).await;
     assert!(matches!(result, Err(StoreError::Newer { found: 2, oldest: 1, newest: 1 })));
 }

@@ -34,7 +34,7 @@ const STEPS: [&str; 11] = [
 /// Lives the life, and tells each step when it is durable.
 async fn live(backend: Arc<FaultBackend>, told: &Told) {
     let clock = Arc::<ManualClock>::default();
-    let store = Store::open(backend.clone(), clock.clone(), Arc::<SequenceIds>::default()).await.unwrap();
+    let store = Store::open(backend.clone(), Arc::<SequenceIds>::default()).await.unwrap();
     let ids = store.ids.clone();
     let world = World {
         backend,
@@ -154,7 +154,7 @@ async fn after_a_crash_each_batch_is_there_as_a_whole_or_not_at_all() {
             async |_: Arc<FaultBackend>, _: Arc<Told>| (),
             async |backend: Arc<FaultBackend>, told: Arc<Told>, point| {
                 let (clock, ids) = (Arc::<ManualClock>::default(), Arc::new(SequenceIds::after(1_000)));
-                let store = Store::open(backend, clock.clone(), ids).await.unwrap();
+                let store = Store::open(backend, ids).await.unwrap();
                 let report = store.verify().await.unwrap();
                 assert!(report.is_clean(), "{report:?}");
                 let told = told.0.lock().unwrap().len();
@@ -178,7 +178,7 @@ async fn after_a_crash_each_batch_is_there_as_a_whole_or_not_at_all() {
                             entries.iter().map(|(_, e)| e.last - e.first + 1).sum::<u64>(),
                             events.len() as u64
                         );
-                        assert_eq!(end, store.index_end());
+                        assert_eq!(end, store.stored_index_end().await.unwrap());
                         // The owner is dead: whoever opens the store may go on at once.
                         let (opening, now) = (store.facts().opening, clock.now());
                         let me = IncarnationId::from_key("successor");
