@@ -11,11 +11,12 @@ use nervekit_types::{
 use crate::command::{Command, CommandOutcome, CommandRequest, NewConversation, NewProject, Receipt};
 use crate::conversation::{ConfigChange, ConversationConfig};
 use crate::error::{CommandError, QueryError};
-use crate::input::NewInput;
+use crate::event::{EventPayload, ExecutionState};
+use crate::input::{InputFate, NewInput};
 use crate::interaction::{Interaction, Resolution};
 use crate::outcome::Outcome;
 use crate::port::Conversations;
-use crate::query::{EventPage, Page, Query, Snapshot, ToolCallView, View};
+use crate::query::{EventPage, Page, PageMark, Query, Snapshot, ToolCallView, View};
 use crate::update::{Cursor, Scope, Update, Updates};
 
 /// A conversation: an id and the API it is reached by. Cheap to clone; it may be made of an id alone, which is all
@@ -357,22 +358,48 @@ impl Conversation {
     /// }
     /// ```
     pub async fn finished(&self) -> Result<Outcome, QueryError> {
-        let mut updates = self.updates().await?;
-        let mut last: Option<Outcome> = None;
+        let snapshot = self.snapshot().await?;
+        let conversation = &snapshot.state.conversation;
+        let busy =
+            conversation.status.is_open() || (!conversation.paused && !snapshot.state.queue.is_empty());
+        if !busy && let Some(outcome) = self.last_outcome().await? {
+            return Ok(outcome);
+        }
+        let mut updates = self.follow(snapshot.cursor).await?;
         while let Some(update) = updates.next().await {
-            match update? {
-                Update::Finished(outcome) => last = Some(outcome),
-                Update::State(state) => {
-                    let busy = state.conversation.status.is_open()
-                        || (!state.conversation.paused && !state.queue.is_empty());
-                    if let (Some(outcome), false) = (&last, busy) {
-                        return Ok(outcome.clone());
-                    }
-                }
-                _ => {}
+            if let Update::Finished(outcome) = update? {
+                return Ok(outcome);
             }
         }
-        last.ok_or(QueryError::ShuttingDown)
+        Err(QueryError::ShuttingDown)
+    }
+
+    /// How the last execution of the selected branch ended, if one did.
+    async fn last_outcome(&self) -> Result<Option<Outcome>, QueryError> {
+        let (mut before, mut ended) = (None, None);
+        loop {
+            let page = self.history(Page::new(50), before).await?;
+            for event in page.events.iter().rev() {
+                match (&event.payload, &ended) {
+                    (EventPayload::ExecutionState(state), None) if state.state.is_terminal() => {
+                        ended = Some(event.clone());
+                    }
+                    (EventPayload::ExecutionState(state), Some(ended)) if !state.state.is_terminal() => {
+                        if matches!(state.state, ExecutionState::Started) {
+                            return Ok(Outcome::of(ended, String::new()));
+                        }
+                    }
+                    (EventPayload::AssistantMessage(answer), Some(ended)) => {
+                        return Ok(Outcome::of(ended, answer.message.plain_text()));
+                    }
+                    _ => {}
+                }
+            }
+            match page.next {
+                Some(PageMark::Before(event)) => before = Some(event),
+                _ => return Ok(ended.and_then(|ended| Outcome::of(&ended, String::new()))),
+            }
+        }
     }
 
     /// Submits an input and waits for the outcome.
@@ -385,15 +412,18 @@ impl Conversation {
     /// ```
     pub async fn ask(&self, input: impl Into<NewInput> + Send) -> Result<Outcome, AskError> {
         let receipt = self.submit(input).await?;
+        let CommandOutcome::InputAccepted { input_id, fate } = receipt.outcome else {
+            let words = format!("the command was answered with `{}`", receipt.outcome.kind());
+            return Err(AskError::Command(CommandError::invalid(words)));
+        };
+        // What ends before the input was delivered is the outcome of something else.
+        let mut delivered = matches!(fate, InputFate::Delivered { .. });
         let mut updates = self.follow(receipt.cursor).await?;
-        // The receipt's cursor may lie behind the end of a very short execution.
-        let snapshot = self.snapshot().await?;
-        if !snapshot.state.conversation.status.is_open() && snapshot.state.queue.is_empty() {
-            return Ok(self.finished().await?);
-        }
         while let Some(update) = updates.next().await {
-            if let Update::Finished(outcome) = update? {
-                return Ok(outcome);
+            match update? {
+                Update::Event { event, .. } => delivered |= event.input_id == Some(input_id),
+                Update::Finished(outcome) if delivered => return Ok(outcome),
+                _ => {}
             }
         }
         Err(AskError::Query(QueryError::ShuttingDown))

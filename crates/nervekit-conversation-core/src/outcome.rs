@@ -5,7 +5,7 @@ use std::fmt;
 use nervekit_types::{ConversationId, ExecutionId};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{DeniedCall, FailureReason};
+use crate::event::{DeniedCall, Event, EventPayload, ExecutionState, FailureReason};
 
 /// How an execution ended, derived from its last `execution_state` event and replayed with it.
 ///
@@ -43,13 +43,24 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) const fn new(
-        conversation_id: ConversationId,
-        execution_id: ExecutionId,
-        ending: Ending,
-        denied: Vec<DeniedCall>,
-    ) -> Self {
-        Self { conversation_id, execution_id, ending, denied }
+    /// The outcome that a terminal event tells, with the text of the last answer before it.
+    pub(crate) fn of(event: &Event, answer: String) -> Option<Self> {
+        let EventPayload::ExecutionState(state) = &event.payload else { return None };
+        let (ending, denied) = match &state.state {
+            ExecutionState::Completed { denied } => (Ending::Completed { text: answer }, denied.clone()),
+            ExecutionState::Failed { reason, message, denied } => {
+                (Ending::Failed { reason: reason.clone(), message: message.clone() }, denied.clone())
+            }
+            ExecutionState::Cancelled => (Ending::Cancelled, Vec::new()),
+            ExecutionState::Interrupted => (Ending::Interrupted, Vec::new()),
+            _ => return None,
+        };
+        Some(Self {
+            conversation_id: event.conversation_id,
+            execution_id: state.execution_id,
+            ending,
+            denied,
+        })
     }
 
     /// The final answer's text, or why there is none.

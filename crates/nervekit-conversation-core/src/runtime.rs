@@ -218,6 +218,9 @@ impl Conversations for ConversationCore {
                 Ok(Follower::new(inner.store.clone(), id, inner.feed(id), after).await?.updates())
             }
             scope => {
+                if after.seen() > inner.store.index_end() {
+                    return Err(QueryError::InvalidCursor);
+                }
                 let changed = inner.committed.subscribe();
                 Ok(WideFollower::new(inner.store.clone(), scope, after, changed).updates())
             }

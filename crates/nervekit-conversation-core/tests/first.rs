@@ -33,7 +33,7 @@ async fn text_only() {
     let api: Arc<dyn Conversations> = Arc::new(core);
     let project = Project::create(api.clone(), NewProject::new("p")).await.unwrap();
     let conversation =
-        project.converse(ConversationConfig::new("scripted/scripted".parse().unwrap())).await.unwrap();
+        project.converse(ConversationConfig::new("demo/scripted".parse().unwrap())).await.unwrap();
     let outcome = conversation.ask("hi").await.unwrap();
     assert_eq!(outcome.into_text().unwrap(), "Hello.");
     for e in conversation.events_since(Cursor::START, Page::default()).await.unwrap().events {
@@ -55,7 +55,7 @@ async fn approval() {
     let api: Arc<dyn Conversations> = Arc::new(core);
     let project = Project::create(api.clone(), NewProject::new("p")).await.unwrap();
     let conversation =
-        project.converse(ConversationConfig::new("scripted/scripted".parse().unwrap())).await.unwrap();
+        project.converse(ConversationConfig::new("demo/scripted".parse().unwrap())).await.unwrap();
     conversation.submit("hi").await.unwrap();
     let mut updates = conversation.updates().await.unwrap();
     while let Some(update) = updates.next().await {

@@ -13,6 +13,8 @@ mod function;
 mod harness;
 mod message;
 mod model;
+#[cfg(feature = "openai-compatible")]
+mod openai_chat;
 mod port;
 mod record;
 mod registry;
@@ -34,9 +36,13 @@ pub use message::{
     Text, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
 };
 pub use model::{Model, ModelInfo, ModelSelection, ModelStream, NameParseError, Prices, ThinkingLevel};
+#[cfg(feature = "openai-compatible")]
+pub use openai_chat::OpenAiChat;
 pub use record::{Exchange, RecordModel};
 pub use registry::{Adapter, ModelRegistry, ModelResolver, Provider, ResolveError, ResolvedModel};
 pub use request::{ModelRequest, ResponseSchema, ToolSet, ToolSpec};
 pub use retry::{GiveUp, RetryModel, RetryPolicy};
 pub use scripted::{ScriptedModel, ScriptedReply};
+#[cfg(feature = "tls-none")]
+pub use transport::{HttpClient, HttpClientBuilder};
 pub use transport::{HttpRequest, HttpResponse, Transport};

@@ -121,7 +121,7 @@ pub enum ResolveError {
     },
     /// There is nothing to send requests with.
     #[error(
-        "the provider `{provider}` needs a transport; give the registry one, or turn a `tls-…` feature on"
+        "the provider `{provider}` needs a transport; give the registry one, such as the `HttpClient` of a `tls-…` feature"
     )]
     NoTransport {
         /// The provider.
@@ -336,6 +336,39 @@ impl ModelRegistry {
     }
 }
 
+#[cfg(feature = "openai-compatible")]
+impl ModelRegistry {
+    /// Makes a provider's model.
+    fn connect(&self, provider: &Provider, id: &str) -> Result<Arc<dyn Model>, ResolveError> {
+        let Some(transport) = &self.transport else {
+            return Err(ResolveError::NoTransport { provider: provider.name.clone() });
+        };
+        match provider.adapter {
+            Adapter::OpenAiChat => {
+                let model = crate::openai_chat::OpenAiChat::new(
+                    provider.info(id),
+                    &provider.base_url,
+                    Arc::clone(transport),
+                )
+                .credentials(Arc::clone(&self.credentials));
+                Ok(Arc::new(match &provider.credential {
+                    Some(name) => model.credential(name),
+                    None => model,
+                }))
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "openai-compatible"))]
+impl ModelRegistry {
+    /// Says which feature would make a provider's model.
+    #[expect(clippy::unused_self, reason = "as where a feature makes models")]
+    fn connect(&self, provider: &Provider, _: &str) -> Result<Arc<dyn Model>, ResolveError> {
+        Err(ResolveError::FeatureOff { provider: provider.name.clone(), feature: provider.adapter.feature() })
+    }
+}
+
 #[async_trait]
 impl ModelResolver for ModelRegistry {
     async fn resolve(
@@ -346,10 +379,7 @@ impl ModelResolver for ModelRegistry {
         let model = if let Some(model) = self.models.get(selection) {
             Arc::clone(model)
         } else if let Some(provider) = self.providers.get(&selection.provider) {
-            return Err(ResolveError::FeatureOff {
-                provider: provider.name.clone(),
-                feature: provider.adapter.feature(),
-            });
+            self.connect(provider, &selection.model_id)?
         } else {
             let same = self.models.keys().filter(|known| known.provider == selection.provider);
             if same.clone().next().is_some() {

@@ -9,6 +9,12 @@ use nervekit_types::Secret;
 
 use crate::error::ProviderError;
 
+#[cfg(feature = "tls-none")]
+mod client;
+
+#[cfg(feature = "tls-none")]
+pub use client::{HttpClient, HttpClientBuilder};
+
 /// Sends one HTTP request.
 ///
 /// **Contract.** `send` returns when the response's head is there, whatever its status; the body comes as a

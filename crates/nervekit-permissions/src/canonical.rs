@@ -79,27 +79,41 @@ impl PathForm {
         self.rooted.iter().find(|rooted| rooted.root.is_for_allow())
     }
 
-    /// The form of an entry below, for entry filters.
-    pub(crate) fn child(&self, relative: &str) -> Self {
+    /// The form of an entry below, for entry filters. `contains`: the roots that lie below.
+    pub(crate) fn child(&self, relative: &str, contains: &[RootedPath]) -> Self {
         let folded = crate::fold::fold(relative);
-        let join = |base: &str, rest: &str| {
-            let slash = if base.is_empty() || base.ends_with('/') || rest.is_empty() { "" } else { "/" };
-            format!("{base}{slash}{rest}")
-        };
+        let inner = contains.iter().filter_map(|inner| {
+            Some(RootedPath {
+                root: inner.root.clone(),
+                path: below(relative, &inner.path)?.to_owned(),
+                folded: below(&folded, &inner.folded).unwrap_or(&folded).to_owned(),
+            })
+        });
+        let outer = self.rooted.iter().map(|rooted| RootedPath {
+            root: rooted.root.clone(),
+            path: join(&rooted.path, relative),
+            folded: join(&rooted.folded, &folded),
+        });
         Self {
             absolute: join(&self.absolute, relative),
+            rooted: inner.chain(outer).collect(),
             folded: join(&self.folded, &folded),
-            rooted: self
-                .rooted
-                .iter()
-                .map(|rooted| RootedPath {
-                    root: rooted.root.clone(),
-                    path: join(&rooted.path, relative),
-                    folded: join(&rooted.folded, &folded),
-                })
-                .collect(),
         }
     }
+}
+
+fn join(base: &str, rest: &str) -> String {
+    let slash = if base.is_empty() || base.ends_with('/') || rest.is_empty() { "" } else { "/" };
+    format!("{base}{slash}{rest}")
+}
+
+/// The rest of a path below a folder, without its leading slash.
+pub(crate) fn below<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
+    if folder.is_empty() {
+        return Some(path);
+    }
+    let rest = path.strip_prefix(folder)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
 /// A resolved path.
@@ -128,8 +142,8 @@ pub struct PathTarget {
     pub resolved: PathForm,
     /// The path as typed, without `.` and `..`.
     pub lexical: PathForm,
-    /// The roots that lie below, when it is a tree.
-    pub contains: Vec<Root>,
+    /// The roots that lie below, when it is a tree, with their paths below it.
+    pub contains: Vec<RootedPath>,
     /// The built-in reasons to ask.
     pub marks: Vec<Mark>,
     /// The SHA-256 of the file's content, when an approval binds it.

@@ -5,6 +5,8 @@ use crate::descriptor::{ToolDescriptor, ToolKind};
 
 /// The most inner commands that are kept.
 const MAXIMUM_FORMS: usize = 512;
+/// The most words in all of them together.
+const MAXIMUM_WORDS: usize = 1 << 16;
 /// The most texts inside a command that are read.
 const MAXIMUM_TEXTS: usize = 4096;
 /// How deep commands inside commands are read.
@@ -139,6 +141,7 @@ fn simple(text: &str) -> Option<Vec<String>> {
 #[derive(Default)]
 struct Reader {
     found: Vec<Vec<String>>,
+    words_kept: usize,
     texts_read: usize,
     exhausted: bool,
 }
@@ -191,7 +194,8 @@ impl Reader {
         if self.found.contains(&words) {
             return;
         }
-        if self.found.len() < MAXIMUM_FORMS {
+        self.words_kept += words.len();
+        if self.found.len() < MAXIMUM_FORMS && self.words_kept < MAXIMUM_WORDS {
             self.found.push(words);
         } else {
             self.exhausted = true;
@@ -233,12 +237,10 @@ fn split(text: &str, depth: usize, reader: &mut Reader) -> Vec<Vec<String>> {
         }
         match (quote, character) {
             (Some(open), close) if open == close => quote = None,
-            (Some('\''), c) => word.get_or_insert_default().push(c),
-            (Some(_), '\\') if next.is_some_and(|c| matches!(c, '"' | '\\' | '$' | '`' | '\n')) => {
+            (Some('"'), '\\') if next.is_some_and(|c| matches!(c, '"' | '\\' | '$' | '`' | '\n')) => {
                 at += 1;
                 word.get_or_insert_default().extend(next.filter(|c| *c != '\n'));
             }
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '\'' | '"') => {
                 quote = Some(character);
                 word.get_or_insert_default();
@@ -270,7 +272,7 @@ fn split(text: &str, depth: usize, reader: &mut Reader) -> Vec<Vec<String>> {
                 redirected = true;
             }
             (None, c) if c.is_whitespace() => end_word(&mut lists, &mut word, &mut redirected),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     end_word(&mut lists, &mut word, &mut redirected);
@@ -421,7 +423,7 @@ mod tests {
     #[test]
     fn reading_is_total_and_bounded() {
         for text in
-            ["$(".repeat(10_000), "sudo ".repeat(5_000), "env ".repeat(5_000), "bash -c 'a' ".repeat(900)]
+            ["$(".repeat(10_000), "sudo ".repeat(5_000), "env ".repeat(5_000), "bash -c 'a' ".repeat(3_000)]
         {
             let reading = CommandReading::read(&text);
             assert!(reading.inner.len() <= MAXIMUM_FORMS);

@@ -305,16 +305,27 @@ fn expand(text: &str) -> Result<Vec<String>, PatternError> {
         if done.len() * choices.len() > MAXIMUM_ALTERNATIVES {
             return Err(PatternError::TooComplex);
         }
-        done = done
-            .iter()
-            .flat_map(|text| choices.iter().map(move |choice| format!("{text}{before}{choice}")))
-            .collect();
+        let mut longer = Vec::with_capacity(done.len() * choices.len());
+        for text in &done {
+            for choice in &choices {
+                longer.push(join(&join(text, before)?, choice)?);
+            }
+        }
+        done = longer;
         rest = after;
     }
     for text in &mut done {
-        text.push_str(rest);
+        *text = join(text, rest)?;
     }
     Ok(done)
+}
+
+/// Joins two parts; stars on both sides of a brace would look like `**` and not be it.
+fn join(left: &str, right: &str) -> Result<String, PatternError> {
+    if left.ends_with('*') && right.starts_with('*') {
+        return Err(PatternError::DoubleStar);
+    }
+    Ok(format!("{left}{right}"))
 }
 
 fn tokens(text: &str) -> Vec<Token> {

@@ -88,6 +88,7 @@ fn the_other_process() {
         }),
         "hold" => {
             // As a tool would: a child that outlives its parent and has inherited what it could.
+            #[expect(clippy::zombie_processes, reason = "it is to outlive this process; the test ends it")]
             let tool =
                 Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
             block_on(backend.write(vec![set((run, 0, 0))])).unwrap().remove(0).unwrap();
@@ -211,9 +212,9 @@ fn case_86_a_process_killed_while_it_makes_the_file_leaves_none_or_a_whole_one()
             kill_tool(&line);
         }
         if path.exists() {
-            whole += 1
+            whole += 1;
         } else {
-            none += 1
+            none += 1;
         }
         check(&path, &BTreeSet::new());
     }

@@ -77,7 +77,8 @@ pub use memory::MemoryAssetStore;
 /// shelf.write(id, ByteStream::from(Bytes::from_static(b"hello"))).await?;
 /// assert_eq!(shelf.read(id, 1..9).await?, "ello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[async_trait]
 pub trait AssetStore: Debug + Send + Sync + 'static {
@@ -227,7 +228,8 @@ impl From<io::Error> for AssetError {
 /// let stream = ByteStream::from(Bytes::from_static(b"all at once"));
 /// assert_eq!(stream.collect().await?, "all at once");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ByteStream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>);
 

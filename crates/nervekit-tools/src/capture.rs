@@ -167,12 +167,15 @@ impl Held {
     }
 }
 
+/// The way into the asset, and the task that stores it.
+type Writing = (mpsc::Sender<Bytes>, JoinHandle<Result<AssetFacts, AssetError>>);
+
 /// The task that collects.
 struct Collector {
     shared: Arc<Shared>,
     assets: CallAssets,
     progress: Progress,
-    writing: Option<(mpsc::Sender<Bytes>, JoinHandle<Result<AssetFacts, AssetError>>)>,
+    writing: Option<Writing>,
 }
 
 impl Collector {
@@ -249,7 +252,7 @@ mod tests {
             for piece in [977, 70_001] {
                 let assets = CallAssets::in_memory();
                 let (sender, capture) = Capture::start(assets.clone(), Progress::default());
-                let bytes: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+                let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
                 for piece in bytes.chunks(piece) {
                     sender.send(Bytes::copy_from_slice(piece)).await;
                 }

@@ -19,6 +19,8 @@ mod output;
 mod process;
 mod progress;
 mod projection;
+#[cfg(test)]
+mod sample;
 mod search;
 mod tool;
 

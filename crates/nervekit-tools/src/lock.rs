@@ -19,7 +19,8 @@ use tokio::sync::{Mutex as FairMutex, OwnedMutexGuard};
 /// let guard = MutationLocks::process().acquire([]).await?;
 /// assert_eq!(guard.len(), 0);
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MutationLocks {
@@ -75,11 +76,6 @@ impl MutationLocks {
         locks.insert(key.clone(), Arc::downgrade(&lock));
         lock
     }
-
-    #[cfg(test)]
-    fn entries(&self) -> usize {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
 }
 
 impl MutationGuard {
@@ -114,3 +110,6 @@ fn keys(paths: &[&DecidedPath]) -> io::Result<Vec<LockKey>> {
     keys.dedup();
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests;

@@ -411,7 +411,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_card_is_short() {
-        let text: String = (0..50).map(|n| format!("{n} {}\n", "x".repeat(500))).collect();
+        let text = format!("{}\n", "x".repeat(500)).repeat(50);
         let settled = ToolOutput::text(text).settle(OutputBudget::default(), &CallAssets::in_memory()).await;
         let UserProjection::Text { text } = settled.user else { panic!() };
         assert_eq!(text.lines().count(), 13);

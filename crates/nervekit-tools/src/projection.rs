@@ -131,8 +131,7 @@ pub fn cut(text: &str, budget: &OutputBudget) -> Cut {
 /// ```
 #[must_use]
 pub fn cut_ends(head: &[u8], tail: &[u8], total: u64, budget: &OutputBudget) -> Cut {
-    let held = (head.len() + tail.len()) as u64;
-    if held >= total {
+    if (head.len() + tail.len()) as u64 >= total {
         return cut(&plain_text(&[head, tail].concat()), budget);
     }
     let head = plain_text(whole_characters_at_end(head));

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nervekit_permissions::testing::AllowEverything;
 use nervekit_permissions::{
-    CallOrigin, Decision, EffectiveArguments, Evaluation, PermissionEngine, ProposedCall, Roots,
+    Access, CallOrigin, CanonicalSubject, CanonicalTarget, Decision, EffectiveArguments, Evaluation,
+    PermissionEngine, ProposedCall, Roots, TargetScope,
 };
 use nervekit_types::{ConversationId, Digest, Entropy, IdSource, SystemEntropy, SystemIds, ToolCallId};
 use serde_json::Value;
@@ -65,7 +66,8 @@ pub async fn run(tool: impl AsRef<Tool>, arguments: Value) -> TestRun {
 /// let run = bed.run(&count, serde_json::json!({"path": "a.txt"})).await;
 /// assert_eq!(run.settled().unwrap().agent, "5");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct TestBed {
@@ -226,8 +228,8 @@ impl TestBed {
         evaluation: &Evaluation,
     ) -> Result<Settlement, TestFailure> {
         let Some(executor) = tool.executor() else { return Err(TestFailure::HandledElsewhere) };
-        let writes = evaluation.targets.iter().filter_map(|target| target.path.as_ref());
-        let writes = writes.filter(|path| path.access() == nervekit_permissions::Access::Write);
+        let writes = evaluation.targets.iter().filter(|target| is_written_file(&target.target));
+        let writes = writes.filter_map(|target| target.path.as_ref());
         let locks = MutationLocks::process().acquire(writes).await.map_err(ToolError::from)?;
         let last_reads = self.last_reads.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let id = ToolCallId::from_raw(SystemIds::default().next_id());
@@ -253,6 +255,14 @@ impl TestBed {
             }
             other => Ok(Settlement::Other(other)),
         }
+    }
+}
+
+/// Whether a target is one file that is written. A tree is a folder for a command, which takes no locks.
+fn is_written_file(target: &CanonicalTarget) -> bool {
+    match target.subject() {
+        CanonicalSubject::Path(path) => path.access == Access::Write && path.scope == TargetScope::Exact,
+        _ => false,
     }
 }
 

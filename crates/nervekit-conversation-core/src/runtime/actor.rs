@@ -244,6 +244,9 @@ impl Actor {
                 self.answer_stops_elsewhere();
                 return self.when_quiet();
             }
+            if self.live.requesting && self.rows.is_marked() {
+                self.abort_request();
+            }
             if let Err(failure) = self.need_projection().await {
                 return self.give_up(&failure);
             }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::feed::{BlockKind, Feed};
 use crate::error::{QueryError, Subject};
 use crate::event::{AssistantMessageEvent, Event, EventPayload, ExecutionState, ExecutionStateEvent};
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::Outcome;
 use crate::store::{EventRange, Store};
 use crate::update::{ConversationState, Cursor, Scope, Update, Updates};
 
@@ -155,7 +155,7 @@ impl Follower {
                     Some(answer) => answer,
                     None => last_answer(&self.store, event).await?,
                 };
-                self.out.extend(outcome(event, state, answer).map(Update::Finished));
+                self.out.extend(Outcome::of(event, answer).map(Update::Finished));
             }
         }
         Ok(())
@@ -283,20 +283,6 @@ impl Follower {
     }
 }
 
-/// The outcome that a terminal event tells.
-pub(crate) fn outcome(event: &Event, state: &ExecutionStateEvent, answer: String) -> Option<Outcome> {
-    let (ending, denied) = match &state.state {
-        ExecutionState::Completed { denied } => (Ending::Completed { text: answer }, denied.clone()),
-        ExecutionState::Failed { reason, message, denied } => {
-            (Ending::Failed { reason: reason.clone(), message: message.clone() }, denied.clone())
-        }
-        ExecutionState::Cancelled => (Ending::Cancelled, Vec::new()),
-        ExecutionState::Interrupted => (Ending::Interrupted, Vec::new()),
-        _ => return None,
-    };
-    Some(Outcome::new(event.conversation_id, state.execution_id, ending, denied))
-}
-
 /// The text of the last answer before an event, within its execution.
 pub(crate) async fn last_answer(store: &Store, event: &Event) -> Result<String, QueryError> {
     let mut before = event.sequence;
@@ -397,7 +383,7 @@ impl WideFollower {
                 }
                 if state.state.is_terminal() {
                     let answer = last_answer(&self.store, &event).await?;
-                    self.out.extend(outcome(&event, state, answer).map(Update::Finished));
+                    self.out.extend(Outcome::of(&event, answer).map(Update::Finished));
                 }
             }
         }

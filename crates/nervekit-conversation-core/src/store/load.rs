@@ -248,6 +248,11 @@ impl Store {
             }
         }
     }
+
+    /// The place after the last readable entry of the event index.
+    pub(crate) fn index_end(&self) -> u64 {
+        self.index.readable_end()
+    }
 }
 
 fn keyed<K: Ord, V>(

@@ -38,7 +38,7 @@ pub struct SseEvent {
 /// assert!(decoder.push(b"\n: a comment\ndata:two").unwrap().is_empty());
 /// assert_eq!(decoder.finish().unwrap().data, "two");
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct SseDecoder {
     begun: bool,
     after_return: bool,

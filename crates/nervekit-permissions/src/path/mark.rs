@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::folder::{Folder, Identity};
-use crate::canonical::{Mark, PathForm};
+use crate::canonical::{Mark, PathForm, below};
 use crate::fold::fold;
 use crate::root::Root;
 use crate::target::{Access, TargetScope};
@@ -117,16 +117,13 @@ impl MarkRules {
     /// Whether reading this entry of a tree is protected, by its name.
     pub(crate) fn is_protected(&self, form: &PathForm) -> bool {
         let in_plans = form.for_allow().is_some_and(|rooted| rooted.root == Root::Plans);
-        let below = |base: &str, path: &str| {
-            path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         form.folded.split('/').any(|part| PROTECTED_NAMES.contains(&part))
             || form.rooted.iter().any(|rooted| match rooted.root {
                 Root::NerveData => !in_plans,
-                Root::Home => PROTECTED_IN_HOME.iter().any(|base| below(base, &rooted.folded)),
+                Root::Home => PROTECTED_IN_HOME.iter().any(|base| below(&rooted.folded, base).is_some()),
                 _ => false,
             })
-            || self.protected_paths.iter().any(|base| below(base, &form.folded))
+            || self.protected_paths.iter().any(|base| below(&form.folded, base).is_some())
     }
 }
 

@@ -363,6 +363,10 @@ impl Map {
             Some((form(&walked.path, self.canonical.iter())?, form(&lexical, typed)?))
         })();
         let (resolved, lexical) = forms.ok_or_else(unreadable)?;
+        let contains = match target.scope {
+            TargetScope::Tree => self.below(&walked.path).ok_or_else(unreadable)?,
+            TargetScope::Exact => Vec::new(),
+        };
         let plans = self.canonical.iter().find(|(root, _)| *root == Root::Plans).map(|(_, folder)| folder);
         let in_plans = resolved.for_allow().is_some_and(|rooted| rooted.root == Root::Plans);
         let identities: Vec<Identity> = walked
@@ -378,7 +382,7 @@ impl Map {
         let mut subject = PathTarget {
             access: target.access,
             scope: target.scope,
-            contains: if target.scope == TargetScope::Tree { self.below(&walked.path) } else { Vec::new() },
+            contains,
             resolved,
             lexical,
             marks,
@@ -394,12 +398,14 @@ impl Map {
         Ok((CanonicalSubject::Path(subject), means))
     }
 
-    /// The roots that lie in a tree.
-    fn below(&self, tree: &Path) -> Vec<Root> {
-        self.canonical
-            .iter()
-            .filter(|(_, folder)| folder.starts_with(tree) && folder != tree)
-            .map(|(root, _)| root.clone())
+    /// The roots that lie in a tree, the longest first; `None` when a name is not UTF-8.
+    fn below(&self, tree: &Path) -> Option<Vec<RootedPath>> {
+        let inside = self.canonical.iter().filter(|(_, folder)| folder.starts_with(tree) && folder != tree);
+        inside
+            .map(|(root, folder)| {
+                let path = text(folder.strip_prefix(tree).ok()?)?;
+                Some(RootedPath { root: root.clone(), folded: fold(&path), path })
+            })
             .collect()
     }
 

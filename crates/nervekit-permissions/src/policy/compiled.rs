@@ -117,7 +117,7 @@ impl CompiledRule {
 
     /// Whether the targets match. A deny that reaches only part of a searched tree does not: it withholds.
     pub(super) fn matches_targets(&self, call: &ResolvedCall, view: View) -> bool {
-        let matches = |matcher: &CompiledMatcher, target: &CanonicalTarget| match reach(matcher, call, target)
+        let is_met = |matcher: &CompiledMatcher, target: &CanonicalTarget| match reach(matcher, call, target)
         {
             Reach::Whole => true,
             Reach::Part => !(self.rule.decision == crate::Decision::Deny && is_search(target)),
@@ -125,18 +125,18 @@ impl CompiledRule {
         };
         if let Some(matcher) = &self.primary_target {
             let primary = view.primary(call);
-            if !primary.is_some_and(|target| matches(matcher, target)) {
+            if !primary.is_some_and(|target| is_met(matcher, target)) {
                 return false;
             }
         }
         match &self.targets {
             None => true,
             Some((Quantifier::Any, matcher)) => {
-                view.targets(call).iter().any(|target| matches(matcher, target))
+                view.targets(call).iter().any(|target| is_met(matcher, target))
             }
             Some((Quantifier::All, matcher)) => {
-                let targets = view.targets(call);
-                !targets.is_empty() && targets.iter().all(|target| matches(matcher, target))
+                let seen = view.targets(call);
+                !seen.is_empty() && seen.iter().all(|target| is_met(matcher, target))
             }
         }
     }
@@ -177,7 +177,7 @@ impl CompiledRule {
             return false;
         }
         // Equality of all arguments leaves nothing open.
-        if self.conditions.iter().any(|condition| condition.pins_the_call()) {
+        if self.conditions.iter().any(Condition::pins_the_call) {
             return true;
         }
         let covers = |matcher: &CompiledMatcher| reach(matcher, call, target) == Reach::Whole;

@@ -81,8 +81,8 @@ impl EntryFilter {
         let Some(relative) = relative.as_ref().to_str() else { return inner.rules.is_empty() };
         let entry = PathTarget {
             scope: TargetScope::Exact,
-            resolved: inner.tree.resolved.child(relative),
-            lexical: inner.tree.lexical.child(relative),
+            resolved: inner.tree.resolved.child(relative, &inner.tree.contains),
+            lexical: inner.tree.lexical.child(relative, &inner.tree.contains),
             contains: Vec::new(),
             content: None,
             ..inner.tree.clone()

@@ -3,7 +3,7 @@
 use url::Url;
 
 use super::Reading;
-use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath, below};
 use crate::decision::Decision;
 use crate::fold::fold;
 use crate::pattern::Pattern;
@@ -52,7 +52,7 @@ enum PathSelect {
 #[derive(Clone, Debug)]
 enum UrlSelect {
     Exact(UrlTarget),
-    Parts { scheme: Option<String>, host: HostSelect, port: Option<Option<u16>>, path: UrlPath },
+    Parts { scheme: Option<String>, host: HostSelect, port: PortSelect, path: UrlPath },
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +61,14 @@ enum HostSelect {
     Exact(String),
     /// With its leading dot.
     Below(String),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PortSelect {
+    Any,
+    /// That of the scheme.
+    Default,
+    Exact(u16),
 }
 
 #[derive(Clone, Debug)]
@@ -195,7 +203,7 @@ impl CompiledMatcher {
         }
         // A root below the tree may hold a match whatever the pattern is.
         let below = !self.source.absolute
-            && path.contains.iter().any(|root| self.root.as_ref().is_none_or(|wanted| wanted == root));
+            && path.contains.iter().any(|inner| self.root.as_ref().is_none_or(|root| *root == inner.root));
         if below { most.max(Reach::Part) } else { most }
     }
 
@@ -226,10 +234,9 @@ impl CompiledMatcher {
             Select::Path(_) => false,
             Select::Url(UrlSelect::Exact(exact)) => exact.as_str() == url.as_str(),
             Select::Url(UrlSelect::Parts { scheme, host, port, path }) => {
-                let default = if url.scheme() == "https" { 443 } else { 80 };
                 scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
                     && host.matches(url)
-                    && port.is_none_or(|port| port.unwrap_or(default) == url.port())
+                    && port.matches(url)
                     // What a server may read as another path is refused wherever the host matches.
                     && (path.matches(url.path()) || !allow && url.ambiguous_path())
                     && (!allow || !url.has_query() || self.source.query == Some(QueryMatch::Any))
@@ -243,8 +250,7 @@ const fn whole(matches: bool) -> Reach {
 }
 
 fn is_below(path: &str, folder: &str) -> bool {
-    folder.is_empty()
-        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    below(path, folder).is_some()
 }
 
 fn restricts_name(select: Option<&PathSelect>, name: &str, scope: TargetScope) -> Reach {
@@ -269,6 +275,16 @@ impl HostSelect {
             Self::Below(suffix) => {
                 !url.is_ip() && url.host().len() > suffix.len() && url.host().ends_with(suffix.as_str())
             }
+        }
+    }
+}
+
+impl PortSelect {
+    fn matches(self, url: &UrlTarget) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Default => url.port() == if url.scheme() == "https" { 443 } else { 80 },
+            Self::Exact(port) => url.port() == port,
         }
     }
 }
@@ -344,7 +360,7 @@ fn url_select(matcher: &Matcher, text: &str) -> Result<UrlSelect, String> {
         return Ok(UrlSelect::Parts {
             scheme: Some(url.scheme().to_owned()),
             host: HostSelect::Exact(url.host().to_owned()),
-            port: Some(Some(url.port())),
+            port: PortSelect::Exact(url.port()),
             path: UrlPath::Below(url.path().to_owned()),
         });
     }
@@ -362,11 +378,11 @@ fn url_select(matcher: &Matcher, text: &str) -> Result<UrlSelect, String> {
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (host, port) = match authority.rsplit_once(':') {
-        Some((host, "*")) => (host, None),
+        Some((host, "*")) => (host, PortSelect::Any),
         Some((host, port)) if !port.ends_with(']') => {
-            (host, Some(Some(port.parse().map_err(|_| "a port is a number or `*`")?)))
+            (host, PortSelect::Exact(port.parse().map_err(|_| "a port is a number or `*`")?))
         }
-        _ => (authority, Some(None)),
+        _ => (authority, PortSelect::Default),
     };
     let path = match path {
         "" => UrlPath::Root,

@@ -35,7 +35,8 @@ const PAGE: usize = 1_000;
 /// let facts = store.write(id, ByteStream::from(Bytes::from_static(b"hello"))).await?;
 /// assert_eq!(facts.byte_length, 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileAssetStore {

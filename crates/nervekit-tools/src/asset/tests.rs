@@ -71,18 +71,19 @@ async fn the_file_store_conforms() {
     conformance(FileAssetStore::new(folder.path().join("deep/er"))).await;
 }
 
+struct Receiver(tokio::sync::mpsc::Receiver<Bytes>);
+impl Stream for Receiver {
+    type Item = io::Result<Bytes>;
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|bytes| bytes.map(Ok))
+    }
+}
+
 #[tokio::test]
 async fn a_growing_asset_can_be_read_and_a_reopened_store_lists_it_as_unfinished() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileAssetStore::new(folder.path());
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    struct Receiver(tokio::sync::mpsc::Receiver<Bytes>);
-    impl Stream for Receiver {
-        type Item = io::Result<Bytes>;
-        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-            self.0.poll_recv(context).map(|bytes| bytes.map(Ok))
-        }
-    }
     let writer = store.clone();
     let write = tokio::spawn(async move { writer.write(id("g"), ByteStream::new(Receiver(receiver))).await });
     for piece in [&b"one "[..], b"two "] {

@@ -1,5 +1,6 @@
 //! `bash`: runs a shell command.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -151,7 +152,8 @@ fn output(end: &ProcessEnd, timeout: Option<u64>, captured: CapturedOutput) -> T
         );
     }
     if let Some(problem) = &captured.problem {
-        status.push_str(&format!("\nThe complete output could not be stored: {problem}."));
+        // Writing to a `String` does not fail.
+        let _ = write!(status, "\nThe complete output could not be stored: {problem}.");
     }
     let card =
         cut_ends(&captured.head, &captured.tail, captured.byte_length, &OutputBudget::new(1_600, 10)).text;

@@ -47,7 +47,8 @@ pub struct EditFile {
 /// assert!(run.settled().unwrap().agent.contains("-one\n+1\n"));
 /// assert_eq!(std::fs::read_to_string(bed.folder().join("a.txt"))?, "1\r\ntwo\r\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn edit() -> Tool {

@@ -45,7 +45,8 @@ pub struct Find {
 /// let run = bed.run(catalog::find(), serde_json::json!({"pattern": "*.rs"})).await;
 /// assert_eq!(run.settled().unwrap().agent, "src/deep/main.rs\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn find() -> Tool {

@@ -1,5 +1,6 @@
 //! `grep`: lines of files that match a regular expression.
 
+use std::fmt::Write as _;
 use std::io;
 
 use async_trait::async_trait;
@@ -73,7 +74,8 @@ const HEAP: usize = 64 * 1024 * 1024;
 /// let run = bed.run(catalog::grep(), serde_json::json!({"pattern": "^t", "context": 1})).await;
 /// assert_eq!(run.settled().unwrap().agent, "a.txt\n1-one\n2:two\n3:three\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn grep() -> Tool {
@@ -223,11 +225,11 @@ impl Results {
         };
         let reader = Cancellable { reader: file, context };
         let mut found = FileMatches { results: self, name, begun: false, binary: false };
-        let searched = searcher.search_reader(matcher, reader, &mut found);
+        let ended = searcher.search_reader(matcher, reader, &mut found);
         let FileMatches { begun, binary, .. } = found;
         self.files += usize::from(begun);
         self.binary += u64::from(binary);
-        if searched.is_err() && !context.is_cancelled() {
+        if ended.is_err() && !context.is_cancelled() {
             self.unreadable += 1;
         }
     }
@@ -283,7 +285,8 @@ impl FileMatches<'_> {
             shown.push('\n');
         }
         let number = number.map(|number| number.to_string()).unwrap_or_default();
-        shown.push_str(&format!("{number}{mark}{}\n", clip(line, LINE_BYTES)));
+        // Writing to a `String` does not fail.
+        let _ = writeln!(shown, "{number}{mark}{}", clip(line, LINE_BYTES));
         if self.results.text.len() + shown.len() > BYTES {
             self.results.full = Some(Full::Bytes);
             return false;

@@ -41,7 +41,8 @@ pub struct Ls {
 /// let run = bed.run(catalog::ls(), serde_json::json!({})).await;
 /// assert_eq!(run.settled().unwrap().agent, "a.txt\nsrc/\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn ls() -> Tool {

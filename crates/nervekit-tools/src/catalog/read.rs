@@ -1,5 +1,6 @@
 //! `read`: a window of a file or of an asset.
 
+use std::fmt::Write as _;
 use std::io::{Read as _, Seek, SeekFrom};
 
 use async_trait::async_trait;
@@ -64,7 +65,8 @@ const IMAGE: u64 = 20 * 1024 * 1024;
 /// let text = &run.settled().unwrap().agent;
 /// assert_eq!(text, "     2\ttwo\n[lines 2 to 2 of 3; go on with offset 3]");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn read() -> Tool {
@@ -102,11 +104,11 @@ impl ToolExecutor for ReadExecutor {
         }
         let range = Range::of(&args, by_bytes);
         let output = match (&args.path, &args.asset) {
-            (Some(_), None) => read_file(&context, range).await?,
-            (None, Some(asset)) => read_asset(&context, asset, range).await?,
+            (Some(_), None) => read_file(&context, range).await,
+            (None, Some(asset)) => read_asset(&context, asset, range).await,
             _ => return Err(ToolError::new("give `path` or `asset`: one of them, not both")),
         };
-        Ok(output.into())
+        if context.is_cancelled() { Ok(ToolOutcome::Cancelled) } else { Ok(output?.into()) }
     }
 }
 
@@ -278,7 +280,7 @@ enum Picture {
 }
 
 impl Picture {
-    /// By its first bytes (PNG: ISO/IEC 15948; GIF89a; JPEG: ISO/IEC 10918-1; WebP: RFC 9649).
+    /// By its first bytes (PNG: ISO/IEC 15948; GIF: version 89a; JPEG: ISO/IEC 10918-1; WebP: RFC 9649).
     fn of(start: &[u8]) -> Option<Self> {
         match start {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
@@ -315,9 +317,10 @@ async fn picture(
     let mut text = format!("`{name}` is an image ({}, {length} bytes", kind.media_type());
     if let Some((width, height)) = dimensions {
         attachment = attachment.dimensions(width, height);
-        text.push_str(&format!(", {width} × {height} pixels"));
+        // Writing to a `String` does not fail.
+        let _ = write!(text, ", {width} × {height} pixels");
     }
-    text.push_str(&format!("), asset `{}`", attachment.asset));
+    let _ = write!(text, "), asset `{}`", attachment.asset);
     Ok(ToolOutput::text(text).attach(attachment))
 }
 

@@ -40,7 +40,8 @@ pub struct Write {
 /// assert_eq!(run.settled().unwrap().agent, "created `new/a.txt`: 3 bytes, 1 line");
 /// assert_eq!(std::fs::read_to_string(bed.folder().join("new/a.txt"))?, "hi\n");
 /// # Ok::<(), std::io::Error>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn write() -> Tool {

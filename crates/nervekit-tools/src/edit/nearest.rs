@@ -8,12 +8,15 @@ use crate::projection::clip;
 /// Beyond this a hint is not worth its time.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
+/// What a character is compared as; `None`: it does not count.
+type Reduce = fn(char) -> Option<char>;
+
 /// Finds the place in `text` that is most like `old`.
 pub(super) fn nearest(text: &str, old: &str) -> Option<Nearest> {
     if text.len() > MOST_BYTES || old.len() > MOST_BYTES {
         return None;
     }
-    let kinds: [(Difference, fn(char) -> Option<char>); 3] = [
+    let kinds: [(Difference, Reduce); 3] = [
         (Difference::Whitespace, |c| (!c.is_whitespace()).then_some(c)),
         (Difference::Punctuation, |c| Some(plain_punctuation(c))),
         (Difference::Case, |c| Some(c.to_lowercase().next().unwrap_or(c))),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sample::{Random, numbered};
 
 fn one(original: &[u8], old: &str, new: &str) -> Result<String, EditError> {
     apply(original, &[Edit::new(old, new)]).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -127,27 +128,18 @@ fn naive(original: &[u8], old: &str) -> Vec<Range<usize>> {
 
 #[test]
 fn random_edits_agree_with_a_naive_matcher() {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    println!("seed: {seed}");
-    let mut state = seed;
-    // `splitmix64` (Steele, Lea, Flood 2014).
-    let mut below = |bound: usize| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    };
+    let mut random = Random::new();
     let pieces = ["a", "b", "\n", "\r\n", "\r", " ", "é", "\u{feff}"];
     let mut made = 0;
     for _ in 0..30_000 {
-        let mut file: String = (0..below(14)).map(|_| pieces[below(pieces.len())]).collect();
-        if below(8) == 0 {
+        let mut file: String = (0..random.below(14)).map(|_| random.one_of(&pieces)).collect();
+        if random.below(8) == 0 {
             file.insert(0, '\u{feff}');
         }
-        let old: String = (0..1 + below(4)).map(|_| pieces[below(7)]).collect();
+        let old: String = (0..=random.below(4)).map(|_| random.one_of(&pieces[..7])).collect();
         // A lone carriage return before a line feed would read as one line end.
-        let new: String = (0..below(4)).map(|_| ["a", "b", "\n", "\r\n", " ", "é"][below(6)]).collect();
+        let new: String =
+            (0..random.below(4)).map(|_| random.one_of(&["a", "b", "\n", "\r\n", " ", "é"])).collect();
         let places = naive(file.as_bytes(), &old);
         let result = apply(file.as_bytes(), &[Edit::new(&*old, &*new)]);
         match result {
@@ -173,9 +165,9 @@ fn random_edits_agree_with_a_naive_matcher() {
 
 #[test]
 fn a_hint_in_a_large_file_is_quick_and_errors_are_small() {
-    let file: String = (0..50_000).map(|n| format!("line number {n} of many\n")).collect();
+    let file = numbered("line number", 20_000);
     let started = std::time::Instant::now();
-    assert!(problem(&file, "line numbr 49999 of many", "x").contains("most similar"));
+    assert!(problem(&file, "line numbr 19999", "x").contains("most similar"));
     assert!(started.elapsed() < std::time::Duration::from_secs(10));
     assert!(size_of::<EditError>() <= 64);
 }

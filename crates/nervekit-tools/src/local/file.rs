@@ -71,9 +71,9 @@ pub(crate) fn read_whole(path: &DecidedPath) -> Result<Vec<u8>, ToolError> {
 pub(crate) fn unchanged_since_read(
     context: &ToolContext,
     path: &DecidedPath,
-    content: &[u8],
+    bytes: &[u8],
 ) -> Result<Digest, ToolError> {
-    let digest = Digest::of(content);
+    let digest = Digest::of(bytes);
     match context.last_read(path) {
         Some(read) if read != digest => Err(ToolError::new(format!(
             "`{}` changed since it was read; read it again and repeat the call if it is still right",
@@ -85,10 +85,8 @@ pub(crate) fn unchanged_since_read(
 
 /// Replaces a file whose content was just seen, unless it was changed in between by someone who takes no locks.
 pub(crate) fn replace_seen(path: &DecidedPath, seen: Option<Digest>, bytes: &[u8]) -> Result<(), ToolError> {
-    let now = match path.exists().map_err(|error| refused(path, error))? {
-        true => Some(Digest::of(read_whole(path)?)),
-        false => None,
-    };
+    let exists = path.exists().map_err(|error| refused(path, error))?;
+    let now = if exists { Some(Digest::of(read_whole(path)?)) } else { None };
     if now != seen {
         return Err(ToolError::new(format!(
             "`{}` was changed by someone else meanwhile; read it again",

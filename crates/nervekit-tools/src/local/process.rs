@@ -33,7 +33,9 @@ const PIECE: usize = 64 * 1024;
 /// Starts processes of this machine, each in a group of its own.
 ///
 /// The environment of a child is what builds need (`PATH`, `HOME`, language, toolchains) plus what
-/// [`allow`](Self::allow) names, without anything whose name looks like a credential's. A process that leaves its
+/// [`allow`](Self::allow) names, without anything whose name looks like a credential's. On Linux the host process
+/// is made non-dumpable with the first command, so that a command cannot read the host's own environment (see
+/// [`dumpable`](Self::dumpable)); nothing comparable exists elsewhere. A process that leaves its
 /// group (`setsid`) is not followed: it neither delays the end of its command nor is ended with it. Needs a
 /// tokio runtime with its I/O driver.
 ///
@@ -50,17 +52,19 @@ const PIECE: usize = 64 * 1024;
 /// assert_eq!(process.wait().await.exit.to_string(), "exit code 0");
 /// assert_eq!(&capture.finished().await.head[..], b"hello\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalProcesses {
     allowed: Vec<String>,
     grace: Duration,
+    dumpable: bool,
 }
 
 impl Default for LocalProcesses {
     fn default() -> Self {
-        Self { allowed: Vec::new(), grace: Duration::from_secs(2) }
+        Self { allowed: Vec::new(), grace: Duration::from_secs(2), dumpable: false }
     }
 }
 
@@ -88,6 +92,17 @@ impl LocalProcesses {
         Self { grace, ..self }
     }
 
+    /// Leaves the host process dumpable, for debuggers and core dumps. Its environment and memory can then be
+    /// read by the commands it starts, as on every system but Linux.
+    ///
+    /// ```
+    /// let processes = nervekit_tools::LocalProcesses::new().dumpable();
+    /// ```
+    #[must_use]
+    pub fn dumpable(self) -> Self {
+        Self { dumpable: true, ..self }
+    }
+
     fn spawn(&self, command: &ProcessCommand) -> Result<(Child, io::PipeReader), ProcessError> {
         fs::metadata(&command.working_directory)
             .and_then(
@@ -96,6 +111,9 @@ impl LocalProcesses {
                 },
             )
             .map_err(ProcessError::WorkingDirectory)?;
+        if !self.dumpable {
+            hide_from_children();
+        }
         let (reader, writer) = io::pipe().map_err(ProcessError::NotStarted)?;
         let mut gate = Command::new("/bin/sh");
         gate.arg("-c").arg(GATE).arg("gate");
@@ -115,6 +133,18 @@ impl LocalProcesses {
         Ok((gate.spawn().map_err(ProcessError::NotStarted)?, reader))
     }
 }
+
+/// Makes this process non-dumpable, so that a child of the same user cannot read its environment or memory
+/// through `/proc` (`PR_SET_DUMPABLE(2const)`). What could not be hidden does not keep a command from running.
+#[cfg(target_os = "linux")]
+fn hide_from_children() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Nothing comparable exists here, as the documentation of [`LocalProcesses`] says.
+#[cfg(not(target_os = "linux"))]
+fn hide_from_children() {}
 
 /// `bash`, else `sh`.
 fn shell() -> &'static str {
@@ -316,12 +346,12 @@ impl Owner {
             }
         };
         self.group.signal(Signal::TERM);
-        let exit = match tokio::time::timeout(self.grace, &mut self.group.exited).await {
-            Ok(exit) => exit,
-            Err(_) => {
-                self.group.signal(Signal::KILL);
-                (&mut self.group.exited).await
-            }
+        let in_time = tokio::time::timeout(self.grace, &mut self.group.exited).await;
+        let exit = if let Ok(exit) = in_time {
+            exit
+        } else {
+            self.group.signal(Signal::KILL);
+            (&mut self.group.exited).await
         };
         (exit.unwrap_or(ProcessExit::Unknown), cause, started.elapsed())
     }

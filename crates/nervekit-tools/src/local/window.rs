@@ -99,7 +99,9 @@ impl LineWindow {
             return;
         }
         let line = String::from_utf8_lossy(&self.start);
-        let line = line.strip_suffix('\r').unwrap_or(&line);
+        // A NUL is valid JSON, and yet more than one service refuses it.
+        let line = line.strip_suffix('\r').unwrap_or(&line).replace('\0', "\u{2400}");
+        let line = line.as_str();
         let mut shown = format!("{:>6}\t", self.line);
         if self.length > (LINE_BYTES + 8) as u64 || line.len() > LINE_BYTES {
             let kept = clip(line, LINE_BYTES);

@@ -1,25 +1,5 @@
 use super::*;
-
-/// A small generator with a printed seed: `splitmix64` (Steele, Lea, Flood 2014).
-struct Random(u64);
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, bound: u64) -> usize {
-        (self.next() % bound) as usize
-    }
-}
-
-fn seed() -> u64 {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    println!("seed: {seed}");
-    seed
-}
+use crate::sample::{Random, numbered};
 
 #[test]
 fn case_68_cuts_never_split_a_character_around_every_limit() {
@@ -53,7 +33,7 @@ fn case_68_cuts_never_split_a_character_around_every_limit() {
 
 #[test]
 fn any_bytes_and_any_budget_give_a_bounded_text() {
-    let mut random = Random(seed());
+    let mut random = Random::new();
     for _ in 0..3_000 {
         let pieces: [&[u8]; 10] = [
             b"\n",
@@ -78,7 +58,7 @@ fn any_bytes_and_any_budget_give_a_bounded_text() {
         if !short.is_cut() {
             assert_eq!(short.text, text);
         }
-        let at = random.below(bytes.len() as u64 + 1);
+        let at = random.below(bytes.len() + 1);
         let (head, tail) = bytes.split_at(at);
         let ends = cut_ends(head, tail, bytes.len() as u64 + 7, &budget);
         assert!(ends.text.len() <= budget.bytes);
@@ -87,14 +67,14 @@ fn any_bytes_and_any_budget_give_a_bounded_text() {
 
 #[test]
 fn the_three_ends_are_kept_as_asked() {
-    let text: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
+    let text = numbered("line", 1_000);
     let budget = OutputBudget::new(24_000, 10);
     let head = cut(&text, &budget.keep(Keep::Head)).text;
-    assert!(head.starts_with("line 0\n") && head.contains("line 9\n[… "), "{head}");
+    assert!(head.starts_with("line 1\n") && head.contains("line 10\n[… "), "{head}");
     let tail = cut(&text, &budget.keep(Keep::Tail)).text;
-    assert!(tail.starts_with("[… ") && tail.ends_with("line 999\n") && tail.contains("line 990\n"));
+    assert!(tail.starts_with("[… ") && tail.ends_with("line 1000\n") && tail.contains("line 991\n"));
     let both = cut(&text, &budget).text;
-    assert!(both.starts_with("line 0\n") && both.ends_with("line 999\n"));
+    assert!(both.starts_with("line 1\n") && both.ends_with("line 1000\n"));
     assert!(both.contains("in 990 lines left out"), "{both}");
 }
 

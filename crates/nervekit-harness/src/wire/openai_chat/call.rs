@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A call while it comes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct CallDraft {
     /// The content block, once the call has a name and was announced.
     pub(super) block: Option<usize>,
@@ -44,7 +44,7 @@ impl<'a> CallPiece<'a> {
 }
 
 /// The calls of one answer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct CallDrafts(pub(super) Vec<CallDraft>);
 
 impl CallDrafts {

@@ -32,7 +32,7 @@ type Outcome = Result<ModelEvent, ProviderError>;
 /// assert!(matches!(&events[2], Ok(ModelEvent::Finished(message)) if message.plain_text() == "hello"));
 /// assert!(decoder.finish().is_empty());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Decoder {
     provider: String,
     model: String,
@@ -43,7 +43,7 @@ pub struct Decoder {
 }
 
 /// What the body turned out to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Body {
     /// Nothing but white space so far.
     Unknown,
@@ -53,7 +53,7 @@ enum Body {
     Document(Vec<u8>),
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 struct Answer {
     blocks: Vec<Block>,
     calls: CallDrafts,
@@ -64,7 +64,7 @@ struct Answer {
     model: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Block {
     Text(String),
     Thinking(String),

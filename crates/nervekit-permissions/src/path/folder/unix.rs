@@ -190,10 +190,9 @@ impl Folder {
 
     /// Whether names that differ in case only are one entry here.
     pub(crate) fn folds_case(&self) -> bool {
-        if cfg!(target_vendor = "apple") {
-            // The default; where it is not so, two files share a lock.
-            return true;
-        }
+        // Where it is not known that they are two, two files share a lock.
+        #[cfg(not(target_os = "linux"))]
+        return cfg!(target_vendor = "apple");
         #[cfg(target_os = "linux")]
         {
             // Magic numbers: msdos, exfat, ntfs (two drivers), smb, smb2, cifs, hfs+. Source: linux/magic.h.
@@ -204,12 +203,10 @@ impl Folder {
             }
             // ext4 and f2fs fold in folders that bear the flag FS_CASEFOLD_FL; source: linux/fs.h.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            return rustix::fs::openat(&self.0, ".", flags, Mode::empty())
+            rustix::fs::openat(&self.0, ".", flags, Mode::empty())
                 .and_then(rustix::fs::ioctl_getflags)
-                .is_ok_and(|flags| flags.bits() & 0x4000_0000 != 0);
+                .is_ok_and(|flags| flags.bits() & 0x4000_0000 != 0)
         }
-        #[cfg(not(target_os = "linux"))]
-        false
     }
 }
 
@@ -263,7 +260,7 @@ fn require_stored(descriptor: impl AsFd) -> io::Result<()> {
 fn statfs_magic(descriptor: impl AsFd) -> Option<u64> {
     let magic = rustix::fs::fstatfs(descriptor).ok()?.f_type;
     // The type of the field differs between architectures; the numbers have 32 bits.
-    Some(u64::try_from(i128::from(magic) & 0xffff_ffff).unwrap_or_default())
+    Some(number(i128::from(magic) & 0xffff_ffff))
 }
 
 fn kind(file_type: FileType) -> EntryKind {
@@ -275,25 +272,17 @@ fn kind(file_type: FileType) -> EntryKind {
     }
 }
 
-#[expect(
-    clippy::unnecessary_cast,
-    clippy::cast_sign_loss,
-    reason = "the types of `stat` differ between platforms"
-)]
-fn identity(stat: &Stat) -> Identity {
-    Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
+/// The types of the fields of `stat` differ between platforms; all their values fit.
+fn number(value: impl Into<i128>) -> u64 {
+    u64::try_from(value.into()).unwrap_or_default()
 }
 
-#[expect(clippy::unnecessary_cast, reason = "the types of `stat` differ between platforms")]
+fn identity(stat: &Stat) -> Identity {
+    Identity { device: number(stat.st_dev), inode: number(stat.st_ino) }
+}
+
 fn metadata(stat: &Stat) -> PathMetadata {
-    let seconds = stat.st_mtime as i64;
     let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
-    let modified = u64::try_from(seconds).map_or(SystemTime::UNIX_EPOCH, |seconds| {
-        SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds)
-    });
-    PathMetadata::new(
-        kind(FileType::from_raw_mode(stat.st_mode)),
-        u64::try_from(stat.st_size).unwrap_or_default(),
-        modified,
-    )
+    let modified = SystemTime::UNIX_EPOCH + Duration::new(number(stat.st_mtime), nanoseconds);
+    PathMetadata::new(kind(FileType::from_raw_mode(stat.st_mode)), number(stat.st_size), modified)
 }

@@ -8,6 +8,8 @@ use crate::Cancellation;
 use crate::asset::FileAssetStore;
 use crate::assets::CallAssets;
 use crate::output::SettledOutput;
+#[cfg(target_os = "linux")]
+use crate::sample::resident;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, arguments: serde_json::Value) -> SettledOutput {
@@ -68,6 +70,22 @@ async fn case_8_nothing_leaks_from_one_call_into_the_next() {
     let output = settled(&bed, json!({"command": "echo $PAGER; alias; declare -f f; pwd"})).await;
     assert!(output.agent.contains("\ncat\n"), "{}", output.agent);
     assert!(output.agent.trim_end().ends_with(bed.folder().file_name().unwrap().to_str().unwrap()));
+}
+
+#[tokio::test]
+async fn the_environment_is_reduced() {
+    let output = settled(&TestBed::temporary(), json!({"command": "env"})).await.agent;
+    assert!(output.contains("\nPATH=") && output.contains("\nTERM=dumb\n"), "{output}");
+    // What the test runner sets reaches this process and goes no further.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some() && !output.contains("CARGO_PKG_NAME"), "{output}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_host_process_is_not_dumpable_once_a_command_ran() {
+    settled(&TestBed::temporary(), json!({"command": "true"})).await;
+    let dumpable = rustix::process::dumpable_behavior().unwrap();
+    assert_eq!(dumpable, rustix::process::DumpableBehavior::NotDumpable);
 }
 
 #[tokio::test]
@@ -151,14 +169,6 @@ async fn a_call_that_was_cancelled_before_it_began_has_no_effect() {
     assert!(!bed.folder().join("SENTINEL").exists());
 }
 
-/// Resident memory of this process in KiB.
-#[cfg(target_os = "linux")]
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn case_67_a_flood_is_bounded_in_memory_and_whole_in_its_asset() {
@@ -167,19 +177,19 @@ async fn case_67_a_flood_is_bounded_in_memory_and_whole_in_its_asset() {
     settled(&bed, json!({"command": "echo warm"})).await;
     let before = resident();
     let output =
-        settled(&bed, json!({"command": "echo first; head -c 300000000 /dev/zero; echo; echo last"})).await;
+        settled(&bed, json!({"command": "echo first; head -c 100000000 /dev/zero; echo; echo last"})).await;
     let growth = resident().saturating_sub(before);
     assert!(growth < 64 * 1024, "{growth} KiB");
     assert!(output.agent.len() <= 24_000);
     assert!(output.agent.contains("\nfirst\n") && output.agent.contains("last\n"));
     assert!(
-        output.agent.contains("Complete output: 300000012 bytes in asset"),
+        output.agent.contains("Complete output: 100000012 bytes in asset"),
         "{}",
         &output.agent[20_000..]
     );
     let attachment = &output.attachments[0];
-    assert_eq!((attachment.byte_length, Some(attachment.asset)), (300_000_012, output.complete));
-    let end = bed.stored().read(attachment.asset, 300_000_006..300_000_099).await.unwrap();
+    assert_eq!((attachment.byte_length, Some(attachment.asset)), (100_000_012, output.complete));
+    let end = bed.stored().read(attachment.asset, 100_000_006..100_000_099).await.unwrap();
     assert_eq!(end, "\nlast\n");
 }
 

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::output::SettledOutput;
+use crate::sample::numbered;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, arguments: Value) -> SettledOutput {
@@ -69,11 +70,11 @@ async fn case_70_parallel_edits_of_one_file_all_survive() {
     std::fs::create_dir(bed.folder().join("d")).unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("f", bed.folder().join("link")).unwrap();
-    std::fs::write(&file, (1..=100).map(|n| format!("<{n}>\n")).collect::<String>()).unwrap();
+    std::fs::write(&file, numbered("line", 100)).unwrap();
     let spellings = ["f", "./f", "d/../f", if cfg!(unix) { "link" } else { "f" }];
     let edits = (0..20).map(|n| {
         let bed = bed.clone();
-        let arguments = replace(spellings[n % 4], &format!("<{}>", n * 5 + 1), &format!("<edited {n}>"));
+        let arguments = replace(spellings[n % 4], &format!("line {}\n", n * 5 + 1), &format!("edited {n}\n"));
         tokio::spawn(async move {
             let run = bed.run(edit(), arguments).await;
             assert!(run.settled().is_some(), "{:?}", run.problem());
@@ -84,7 +85,7 @@ async fn case_70_parallel_edits_of_one_file_all_survive() {
     }
     let text = std::fs::read_to_string(&file).unwrap();
     for n in 0..20 {
-        assert!(text.contains(&format!("<edited {n}>\n")), "{n}");
+        assert!(text.contains(&format!("edited {n}\n")), "{n}");
     }
     assert_eq!(text.lines().count(), 100);
 }

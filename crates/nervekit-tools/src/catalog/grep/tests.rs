@@ -8,6 +8,8 @@ use super::*;
 use crate::Cancellation;
 use crate::catalog::{find, ls};
 use crate::output::SettledOutput;
+#[cfg(target_os = "linux")]
+use crate::sample::resident;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, tool: Tool, arguments: Value) -> SettledOutput {
@@ -199,14 +201,6 @@ async fn case_77_binary_utf16_and_bad_patterns() {
     settled(&bed, grep(), json!({"pattern": "(a*)*(a*)*b"})).await;
 }
 
-/// Resident memory of this process in KiB.
-#[cfg(target_os = "linux")]
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn case_77_a_large_file_with_context_needs_little_memory() {
@@ -223,23 +217,28 @@ async fn case_77_a_large_file_with_context_needs_little_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_is_cancelled_in_the_middle_of_a_file() {
+async fn a_file_is_left_in_the_middle_when_the_call_is_cancelled() {
     let cancellation = Cancellation::default();
     let bed = TestBed::temporary().cancellation(cancellation.clone());
-    // A sparse file: hours of zeros for nobody to search.
+    // A sparse file behind enough text to count as text: hours of bytes for nobody to read.
     let file = std::fs::File::create(bed.folder().join("endless")).unwrap();
-    std::io::Write::write_all(&mut &file, b"x\n").unwrap();
+    std::io::Write::write_all(&mut &file, "text\n".repeat(20_000).as_bytes()).unwrap();
     file.set_len(1 << 42).unwrap();
+    let started = std::time::Instant::now();
     let running = {
         let bed = bed.clone();
-        tokio::spawn(
-            async move { bed.run(crate::catalog::read(), json!({"path": "endless", "offset": 9})).await },
-        )
+        tokio::spawn(async move { bed.run(crate::catalog::read(), json!({"path": "endless"})).await })
     };
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     cancellation.cancel();
-    let started = std::time::Instant::now();
-    assert!(running.await.unwrap().settled().is_none_or(|_| true));
-    let outcome = bed.run(grep(), json!({"pattern": "needle"})).await.into_outcome();
+    let outcome = running.await.unwrap().into_outcome();
     assert!(matches!(outcome, Some(ToolOutcome::Cancelled)), "{outcome:?}");
+    // The searches read through the same reader, and look before each entry.
+    for (tool, arguments) in
+        [(grep(), json!({"pattern": "text"})), (find(), json!({"pattern": "*"})), (ls(), json!({}))]
+    {
+        let outcome = bed.run(tool, arguments).await.into_outcome();
+        assert!(matches!(outcome, Some(ToolOutcome::Cancelled)), "{outcome:?}");
+    }
     assert!(started.elapsed() < std::time::Duration::from_secs(5));
 }

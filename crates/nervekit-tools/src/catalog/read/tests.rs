@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::output::SettledOutput;
+use crate::sample::numbered;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, arguments: Value) -> SettledOutput {
@@ -18,7 +19,7 @@ async fn problem(bed: &TestBed, arguments: Value) -> String {
 #[tokio::test]
 async fn windows_go_on_where_they_say() {
     let bed = TestBed::temporary();
-    let text: String = (1..=4_500).map(|n| format!("line {n}\n")).collect();
+    let text = numbered("line", 4_500);
     std::fs::write(bed.folder().join("long"), &text).unwrap();
     let mut offset = 1;
     let mut seen = String::new();
