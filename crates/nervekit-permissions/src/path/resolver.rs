@@ -29,6 +29,8 @@ const MAXIMUM_PATH: usize = 4096;
 const MAXIMUM_NAME: usize = 255;
 /// The most links that are followed in one path; source: `path_resolution(7)`.
 const MAXIMUM_LINKS: usize = 40;
+/// The most targets of one call: each is looked up on disk.
+const MAXIMUM_TARGETS: usize = 256;
 /// The largest file whose content an approval binds, in bytes.
 const MAXIMUM_CONTENT: u64 = 64 << 20;
 
@@ -50,6 +52,9 @@ pub enum ResolveError {
     /// An argument that names a target is not a text.
     #[error("the argument `{0}` is not a text, so it cannot be said what the call affects")]
     NotAText(String),
+    /// More targets than one call may have.
+    #[error("the call names {0} targets; at most 256 are resolved, so make several calls")]
+    TooManyTargets(usize),
     /// A relative path without a working directory.
     #[error("the path `{0}` is relative, and the conversation has no working directory")]
     NoWorkingDirectory(String),
@@ -78,6 +83,7 @@ impl ResolveError {
         match self {
             Self::MissingArgument(_) => "missing_argument",
             Self::NotAText(_) => "not_a_text",
+            Self::TooManyTargets(_) => "too_many_targets",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Path { .. } => "path",
             Self::Url { .. } => "url",
@@ -272,6 +278,7 @@ pub struct TargetResolver {
 }
 
 /// The roots of one call, as they are on disk now.
+#[derive(Default)]
 struct Map {
     /// Canonical folders, the longest first.
     canonical: Vec<(Root, PathBuf)>,
@@ -304,7 +311,12 @@ impl TargetResolver {
                 &derived
             }
         };
-        let map = self.map(call);
+        if raw.len() > MAXIMUM_TARGETS {
+            return Err(ResolveError::TooManyTargets(raw.len()));
+        }
+        // A call without a path must not wait for a file system.
+        let touches_files = raw.iter().any(|target| matches!(target.subject, TargetSubject::Path(_)));
+        let map = if touches_files { self.map(call) } else { Map::default() };
         let mut targets = Vec::with_capacity(raw.len());
         let mut means = Vec::with_capacity(raw.len());
         for target in raw {
