@@ -374,10 +374,7 @@ impl Actor {
                 })
                 .await
             }
-            Step::Deliver => {
-                self.live.interrupted = false;
-                self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await
-            }
+            Step::Deliver => self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await,
             Step::Request => {
                 self.begin_request();
                 Ok(())
