@@ -284,7 +284,6 @@ impl Actor {
             rows: &self.rows,
             tail: self.projection.as_ref().map_or(Tail::Empty, Projection::tail),
             live: &self.live,
-            me: self.core.incarnation,
             policy: self.core.recovery,
             automatic_limit: self.core.limits.automatic_executions,
             traits: &traits,
@@ -545,6 +544,7 @@ impl Actor {
     /// Runs a call that was claimed with its message.
     fn run_claimed(&mut self, id: ToolCallId) {
         let Some(call) = self.call(id) else { return };
+        self.live.claimed.remove(&id);
         let evaluation = self.evaluations.remove(&id);
         let scope = self.scope(&call);
         let judged = call.clone();
@@ -604,6 +604,7 @@ impl Actor {
     /// Drops what was decided about a call that is not to run.
     fn forget(&mut self, id: ToolCallId) {
         self.live.calls.remove(&id);
+        self.live.claimed.remove(&id);
         self.cleared.remove(&id);
         self.evaluations.remove(&id);
     }
