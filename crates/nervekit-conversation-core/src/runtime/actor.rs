@@ -406,6 +406,7 @@ impl Actor {
                 .await
             }
             Step::SettleIndeterminate(id) => {
+                self.forget(id);
                 self.note_indeterminate(id);
                 self.end_left_process(id).await;
                 self.with_call(id, |draft, planner, call| {
@@ -413,7 +414,10 @@ impl Actor {
                 })
                 .await
             }
-            Step::Repeat(id) => self.with_call(id, |draft, _, call| plan::repeat(draft, call)).await,
+            Step::Repeat(id) => {
+                self.end_left_process(id).await;
+                self.with_call(id, |draft, _, call| plan::repeat(draft, call)).await
+            }
             Step::Complete => self.end(|denied| ExecutionState::Completed { denied }).await,
             Step::Cancel => {
                 self.commit(|draft, planner| Ok(plan::end_cancelled(draft, planner))).await?;
