@@ -74,7 +74,7 @@ pub(crate) async fn judge(
 ) -> Result<Evaluation, Settlement> {
     let tool = same_tool(core, call)?;
     let arguments = arguments(call)?;
-    Ok(evaluate(core, permission_call(scope, &tool, &arguments)).await)
+    Ok(evaluate(core, permission_call(scope, &tool, &arguments)?).await)
 }
 
 /// Clears a ready call: evaluates it once more under the current documents, where only a denial changes anything,
