@@ -284,7 +284,6 @@ impl Actor {
             rows: &self.rows,
             tail: self.projection.as_ref().map_or(Tail::Empty, Projection::tail),
             live: &self.live,
-            me: self.core.incarnation,
             policy: self.core.recovery,
             automatic_limit: self.core.limits.automatic_executions,
             traits: &traits,
@@ -374,10 +373,7 @@ impl Actor {
                 })
                 .await
             }
-            Step::Deliver => {
-                self.live.interrupted = false;
-                self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await
-            }
+            Step::Deliver => self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await,
             Step::Request => {
                 self.begin_request();
                 Ok(())
@@ -410,6 +406,7 @@ impl Actor {
                 .await
             }
             Step::SettleIndeterminate(id) => {
+                self.forget(id);
                 self.note_indeterminate(id);
                 self.end_left_process(id).await;
                 self.with_call(id, |draft, planner, call| {
@@ -417,7 +414,10 @@ impl Actor {
                 })
                 .await
             }
-            Step::Repeat(id) => self.with_call(id, |draft, _, call| plan::repeat(draft, call)).await,
+            Step::Repeat(id) => {
+                self.end_left_process(id).await;
+                self.with_call(id, |draft, _, call| plan::repeat(draft, call)).await
+            }
             Step::Complete => self.end(|denied| ExecutionState::Completed { denied }).await,
             Step::Cancel => {
                 self.commit(|draft, planner| Ok(plan::end_cancelled(draft, planner))).await?;
@@ -548,6 +548,7 @@ impl Actor {
     /// Runs a call that was claimed with its message.
     fn run_claimed(&mut self, id: ToolCallId) {
         let Some(call) = self.call(id) else { return };
+        self.live.claimed.remove(&id);
         let evaluation = self.evaluations.remove(&id);
         let scope = self.scope(&call);
         let judged = call.clone();
@@ -607,6 +608,7 @@ impl Actor {
     /// Drops what was decided about a call that is not to run.
     fn forget(&mut self, id: ToolCallId) {
         self.live.calls.remove(&id);
+        self.live.claimed.remove(&id);
         self.cleared.remove(&id);
         self.evaluations.remove(&id);
     }

@@ -69,6 +69,7 @@ impl Actor {
                 self.rows.calls.get(id).is_some_and(|call| call.value.state == CallState::Running)
             };
             let kept: Vec<_> = evaluations.into_iter().filter(|(id, _)| running(id)).collect();
+            self.live.claimed.extend(kept.iter().map(|(id, _)| *id));
             self.evaluations.extend(kept);
         } else {
             self.feed.drop_draft();

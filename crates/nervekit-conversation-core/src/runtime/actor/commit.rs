@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{Actor, Message, plan};
 use crate::conversation::Lease;
 use crate::error::CommandError;
+use crate::event::{Event, EventPayload, ExecutionState};
 use crate::store::{Change, CommitError, Committed, Draft, Role, StoreError};
 
 /// How often a draft is made anew when others write the same rows.
@@ -243,6 +244,9 @@ impl Actor {
         let events = std::mem::take(&mut committed.events);
         let documents = committed.documents_of(self.id);
         self.rows.apply(&mut committed);
+        if events.iter().any(|event| carries_on(event)) {
+            self.live.interrupted = false;
+        }
         if documents {
             self.read_policy();
         }
@@ -305,5 +309,15 @@ impl Actor {
             Ok(())
         })
         .await
+    }
+}
+
+/// Whether an event makes the model request that comes next one of this core's own: an execution that was begun
+/// here, or an input that was delivered here, is not what another core left.
+fn carries_on(event: &Event) -> bool {
+    match &event.payload {
+        EventPayload::UserMessage(_) => true,
+        EventPayload::ExecutionState(state) => matches!(state.state, ExecutionState::Started),
+        _ => false,
     }
 }
