@@ -372,12 +372,9 @@ impl Conversations for Parrot {
         if let Some(receipt) = memory.receipts.get(&request.id) {
             return Ok(receipt.clone());
         }
-        let conversation = request.command.conversation_id();
+        let conversation = request.command.conversation_id().and_then(|id| memory.conversations.get(&id));
+        let seen = conversation.map_or(0, |kept| kept.record.next_event_sequence - 1);
         let outcome = memory.carry_out(request.command, &request.principal, &self.0.ids)?;
-        let seen = match conversation.and_then(|id| memory.conversations.get(&id)) {
-            Some(kept) => kept.record.next_event_sequence - 1,
-            None => 0,
-        };
         let receipt = Receipt::new(request.id, outcome, Cursor::after(seen));
         memory.receipts.insert(request.id, receipt.clone());
         self.0.heard.send_replace(memory.events.len());
