@@ -174,6 +174,15 @@ pub enum DocumentChange {
 }
 
 impl DocumentChange {
+    /// Returns the name of the case, for logs and interfaces.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Replace { .. } => "replace",
+        }
+    }
+
     /// Describes a replacement.
     #[must_use]
     pub fn replace(scope: DocumentScope, document: PolicyDocument, rule: impl Into<String>) -> Self {

@@ -10,6 +10,12 @@ use crate::capture::CapturedOutput;
 use crate::projection::{Cut, OutputBudget, clip, count_lines, cut, cut_ends, plain_text};
 
 /// The bulk of a result.
+///
+/// ```
+/// use nervekit_tools::{OutputBody, ToolOutput};
+/// let output = ToolOutput::new(OutputBody::Bytes("\u{1b}[31mred".into()));
+/// assert!(!output.failed);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -348,6 +354,12 @@ impl FileFact {
 }
 
 /// What a call did with a file.
+///
+/// ```
+/// use nervekit_tools::FileAccess;
+/// assert_eq!(serde_json::to_string(&FileAccess::Written)?, "\"written\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAccess {
@@ -358,6 +370,15 @@ pub enum FileAccess {
 }
 
 /// An output with its views made: what goes into history.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use nervekit_tools::{CallAssets, OutputBudget, ToolOutput};
+/// let settled = ToolOutput::text("done").settle(OutputBudget::default(), &CallAssets::in_memory()).await;
+/// assert_eq!((&*settled.agent, settled.complete), ("done", None));
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SettledOutput {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::compaction::{Compaction, CompactionError, CompactionPlan};
+use crate::compaction::{Compaction, CompactionError, CompactionPlan, FileList};
 use crate::estimate::{TokenEstimator, message_tokens};
 use crate::message::{
     AssistantMessage, ContentBlock, Message, Messages, Origin, StopReason, Usage, UserMessage, is_blank,
@@ -140,7 +140,8 @@ pub fn apply(
     if is_blank(&text) {
         return Err(CompactionError::EmptySummary);
     }
-    let mut summary = text.trim().to_owned();
+    // The exact list is ours alone: a model that writes its heading must not add to it.
+    let mut summary = text.trim().replace(FileList::HEADING, "## Files");
     if !plan.files.is_empty() {
         let _ = write!(summary, "\n\n{}", plan.files);
     }
@@ -153,13 +154,9 @@ pub fn apply(
         Message::Assistant(answer) => Message::Assistant(answer.usage(Usage::default())),
         other => other,
     });
-    Ok(Compaction {
-        messages: std::iter::once(message).chain(kept).collect::<Messages>(),
-        summary,
-        first_kept: plan.first_kept,
-        splits_turn: plan.splits_turn,
-        tokens_before: plan.tokens_before,
-        tokens_after,
-        usage: answer.usage,
-    })
+    let messages = std::iter::once(message).chain(kept).collect::<Messages>();
+    Ok(Compaction::new(summary, plan.first_kept, messages)
+        .splits_turn(plan.splits_turn)
+        .tokens(plan.tokens_before, tokens_after)
+        .usage(answer.usage))
 }

@@ -72,6 +72,18 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
+    /// Returns the name of the case, for logs and interfaces.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::MissingArgument(_) => "missing_argument",
+            Self::NotAText(_) => "not_a_text",
+            Self::NoWorkingDirectory(_) => "no_working_directory",
+            Self::Path { .. } => "path",
+            Self::Url { .. } => "url",
+        }
+    }
+
     /// Says whether to try again: not with the same call.
     #[must_use]
     pub const fn retry(&self) -> Retry {

@@ -200,12 +200,12 @@ mod naive {
         alternatives.iter().any(|text| glob(&text.split('/').collect::<Vec<_>>(), &names))
     }
 
-    /// Every name that matters below a path, three levels deep.
+    /// Every name that matters below a path, two levels deep: no pattern here tells deeper ones apart.
     fn below(path: &str) -> Vec<String> {
         let names = ["a", "b", "c", "x", "y", "zz"];
         let mut all = Vec::new();
         let mut level = vec![path.to_owned()];
-        for _ in 0..3 {
+        for _ in 0..2 {
             level = level
                 .iter()
                 .flat_map(|path| names.iter().map(move |name| format!("{path}/{name}")))

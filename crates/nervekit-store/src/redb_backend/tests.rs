@@ -311,3 +311,28 @@ async fn newer_and_older_layouts_are_refused_and_left_alone() {
     let error = RedbBackend::open(&other).await.unwrap_err();
     assert!(error.to_string().contains("a redb file of another program"), "{error}");
 }
+
+#[tokio::test]
+async fn a_crash_while_nothing_is_written_needs_no_repair() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, image) = (folder.path().join("store.redb"), folder.path().join("image.redb"));
+    let backend = RedbBackend::open(&path).await.unwrap();
+    backend.write(vec![set(0)]).await.unwrap().remove(0).unwrap();
+    // What a killed process leaves is what the file holds.
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let mut repaired = true;
+    while repaired && std::time::Instant::now() < deadline {
+        std::fs::copy(&path, &image).unwrap();
+        let seen = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let note = seen.clone();
+        let opened = redb::Builder::new()
+            .set_repair_callback(move |_| note.store(true, Ordering::SeqCst))
+            .open(&image);
+        repaired = opened.is_err() || seen.load(Ordering::SeqCst);
+    }
+    assert!(!repaired);
+    let reopened = RedbBackend::open(&image).await.unwrap();
+    assert_eq!(rounds(&reopened).await, BTreeSet::from([0]));
+    backend.write(vec![set(1)]).await.unwrap().remove(0).unwrap();
+    assert_eq!(rounds(&backend).await, BTreeSet::from([0, 1]));
+}

@@ -23,6 +23,13 @@ use crate::projection::{Keep, OutputBudget, clip, cut_ends};
 use crate::tool::Tool;
 
 /// The arguments of `bash`.
+///
+/// ```
+/// use nervekit_tools::catalog::Bash;
+/// let args: Bash = serde_json::from_str(r#"{"command": "make", "timeout": 600}"#)?;
+/// assert!(!args.background);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Bash {
@@ -37,6 +44,9 @@ pub struct Bash {
     #[serde(default)]
     pub background: bool,
 }
+
+/// The longest timeout in seconds: a day.
+const LONGEST: u64 = 86_400;
 
 /// How much output the model reads: the end matters as much as the beginning.
 const BUDGET: OutputBudget = OutputBudget::new(24_000, 200).keep(Keep::Both);
@@ -88,8 +98,10 @@ impl ToolExecutor for BashExecutor {
         if command.trim().is_empty() {
             return Err(ToolError::new("`command` is empty"));
         }
-        if timeout == Some(0) {
-            return Err(ToolError::new("`timeout` is at least 1 second"));
+        if timeout.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
+            return Err(ToolError::new(format!(
+                "`timeout` is 1 to {LONGEST} seconds; use `background` without one"
+            )));
         }
         let folder = match cwd {
             // The shell enters the folder by its path; `cwd` is judged as a tree that may be written for that.

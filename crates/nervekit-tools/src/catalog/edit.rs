@@ -19,6 +19,13 @@ use crate::output::{FileAccess, FileFact, ToolOutput, UserProjection};
 use crate::tool::Tool;
 
 /// The arguments of `edit`.
+///
+/// ```
+/// use nervekit_tools::catalog::EditFile;
+/// let args: EditFile = serde_json::from_str(r#"{"path": "a", "edits": [{"old_text": "x", "new_text": "y"}]}"#)?;
+/// assert_eq!(args.edits.len(), 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct EditFile {

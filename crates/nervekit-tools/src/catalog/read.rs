@@ -25,6 +25,13 @@ use crate::projection::OutputBudget;
 use crate::tool::Tool;
 
 /// The arguments of `read`.
+///
+/// ```
+/// use nervekit_tools::catalog::Read;
+/// let args: Read = serde_json::from_str(r#"{"path": "a", "offset": 200}"#)?;
+/// assert_eq!((args.offset, args.limit), (Some(200), None));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Read {

@@ -72,6 +72,7 @@ impl<'de, F: Form> Deserialize<'de> for Read<F> {
 pub(super) struct Maybe<F>(PhantomData<F>);
 
 impl<F: Form> Maybe<F> {
+    #[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
     fn serialize<S: Serializer>(value: &Option<F::Of>, serializer: S) -> Result<S::Ok, S::Error> {
         value.as_ref().map(Written::<F>).serialize(serializer)
     }
@@ -128,6 +129,7 @@ impl<F: Form> Form for Each<F> {
 pub(super) struct Millis;
 
 impl Millis {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
     fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(moment.as_millis())
     }

@@ -146,50 +146,46 @@ fn state(events: usize, calls: usize, queued: usize, unfinished: bool) -> String
 #[tokio::test]
 async fn after_a_crash_each_batch_is_there_as_a_whole_or_not_at_all() {
     let mut matrix = CrashMatrix::new();
-    matrix
-        .scenario(
-            "a life",
-            Told::default,
-            async |backend: Arc<FaultBackend>, told: Arc<Told>| live(backend, &told).await,
-            async |_: Arc<FaultBackend>, _: Arc<Told>| (),
-            async |backend: Arc<FaultBackend>, told: Arc<Told>, point| {
-                let (clock, ids) = (Arc::<ManualClock>::default(), Arc::new(SequenceIds::after(1_000)));
-                let store = Store::open(backend, ids).await.unwrap();
-                let report = store.verify().await.unwrap();
-                assert!(report.is_clean(), "{report:?}");
-                let told = told.0.lock().unwrap().len();
-                // The first commit is the format marker's.
-                let durable = point
-                    .map_or(STEPS.len(), |point| usize::try_from(point.durable()).unwrap().saturating_sub(1));
-                assert!(
-                    told == durable || told + 1 == durable,
-                    "what was told is durable: {told}, {durable}"
-                );
+    let scenario = matrix.scenario(
+        "a life",
+        Told::default,
+        async |backend: Arc<FaultBackend>, told: Arc<Told>| live(backend, &told).await,
+        async |_: Arc<FaultBackend>, _: Arc<Told>| (),
+        async |backend: Arc<FaultBackend>, told: Arc<Told>, point| {
+            let (clock, ids) = (Arc::<ManualClock>::default(), Arc::new(SequenceIds::after(1_000)));
+            let store = Store::open(backend, ids).await.unwrap();
+            let report = store.verify().await.unwrap();
+            assert!(report.is_clean(), "{report:?}");
+            let told = told.0.lock().unwrap().len();
+            // The first commit is the format marker's.
+            let durable = point
+                .map_or(STEPS.len(), |point| usize::try_from(point.durable()).unwrap().saturating_sub(1));
+            assert!(told == durable || told + 1 == durable, "what was told is durable: {told}, {durable}");
 
-                let id = ConversationId::from_key("a");
-                let listed = store.unfinished().await.unwrap().contains(&id);
-                let seen = match store.load(id).await.unwrap() {
-                    None => "nothing".to_owned(),
-                    Some(rows) => {
-                        assert_eq!(rows.is_unfinished(), listed);
-                        let events = store.events(id, EventRange::from(0)).await.unwrap();
-                        let (entries, end) = store.index_from(0, usize::MAX).await.unwrap();
-                        assert_eq!(
-                            entries.iter().map(|(_, e)| e.last - e.first + 1).sum::<u64>(),
-                            events.len() as u64
-                        );
-                        assert_eq!(end, store.index_end());
-                        // The owner is dead: whoever opens the store may go on at once.
-                        let (opening, now) = (store.facts().opening, clock.now());
-                        let me = IncarnationId::from_key("successor");
-                        assert!(!rows.lease.is_some_and(|lease| lease.value.is_foreign(me, opening, now)));
-                        state(events.len(), rows.calls.len(), rows.queue.len(), listed)
-                    }
-                };
-                CrashCheck::new(expected(durable), seen)
-            },
-        )
-        .await;
+            let id = ConversationId::from_key("a");
+            let listed = store.unfinished().await.unwrap().contains(&id);
+            let seen = match store.load(id).await.unwrap() {
+                None => "nothing".to_owned(),
+                Some(rows) => {
+                    assert_eq!(rows.is_unfinished(), listed);
+                    let events = store.events(id, EventRange::from(0)).await.unwrap();
+                    let (entries, end) = store.index_from(0, usize::MAX).await.unwrap();
+                    assert_eq!(
+                        entries.iter().map(|(_, e)| e.last - e.first + 1).sum::<u64>(),
+                        events.len() as u64
+                    );
+                    assert_eq!(end, store.stored_index_end().await.unwrap());
+                    // The owner is dead: whoever opens the store may go on at once.
+                    let (opening, now) = (store.facts().opening, clock.now());
+                    let me = IncarnationId::from_key("successor");
+                    assert!(!rows.lease.is_some_and(|lease| lease.value.is_foreign(me, opening, now)));
+                    state(events.len(), rows.calls.len(), rows.queue.len(), listed)
+                }
+            };
+            CrashCheck::new(expected(durable), seen)
+        },
+    );
+    Box::pin(scenario).await;
     println!("{matrix}");
     assert!(matrix.is_clean(), "{matrix}");
     assert_eq!(matrix.lines().len(), 1 + 2 * (STEPS.len() + 1));

@@ -20,7 +20,12 @@ async fn a_lease_is_taken_when_absent_released_or_expired() {
     assert!(!foreign(&world, &rows, world.me), "its own");
     assert!(foreign(&world, &rows, other()), "held");
 
-    world.own(&mut rows, |draft| draft.release_lease()).await.unwrap();
+    world
+        .own(&mut rows, |draft| {
+            draft.release_lease();
+        })
+        .await
+        .unwrap();
     assert!(!foreign(&world, &rows, other()), "released");
     assert!(rows.lease.as_ref().unwrap().value.released);
     let mut theirs = world.rows().await;
@@ -65,7 +70,12 @@ async fn prolonging_keeps_the_epoch_and_taking_again_raises_it() {
     assert_eq!(longer.epoch, 1);
     assert!(longer.expiry > rows.lease.as_ref().unwrap().value.expiry);
     world.own(&mut rows, |draft| draft.hold_lease(longer)).await.unwrap();
-    world.own(&mut rows, |draft| draft.release_lease()).await.unwrap();
+    world
+        .own(&mut rows, |draft| {
+            draft.release_lease();
+        })
+        .await
+        .unwrap();
     assert_eq!(world.lease(&rows, world.me).epoch, 2);
 }
 

@@ -45,7 +45,7 @@ async fn results_come_in_the_order_of_the_paths() {
     );
     assert_eq!(
         settled(&bed, find(), json!({"pattern": "**/*e*", "path": "a"})).await.agent,
-        "deep/\ndeep/er/\ndeep/er/three.txt\none.rs\n"
+        "a/deep/\na/deep/er/\na/deep/er/three.txt\na/one.rs\n"
     );
     let listed = settled(&bed, ls(), json!({})).await.agent;
     assert_eq!(listed, "a/\nb/\ntop.rs\n[not shown: 2 hidden]");
@@ -134,6 +134,21 @@ async fn links_are_never_followed() {
         settled(&bed, ls(), json!({})).await.agent,
         "a/\nb/\nfile@\nloop@\nout@\ntop.rs\n[not shown: 2 hidden]"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn case_58_a_name_that_is_no_text_is_listed_as_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let bed = TestBed::temporary();
+    for name in [&b"bad\xff"[..], b"esc\x1b[2K\r", b"line\nend"] {
+        std::fs::write(bed.folder().join(std::ffi::OsStr::from_bytes(name)), "needle\n").unwrap();
+    }
+    let listed = settled(&bed, ls(), json!({})).await.agent;
+    assert_eq!(listed, "bad\u{fffd}\nesc\u{fffd}[2K\u{fffd}\nline\u{fffd}end\n");
+    let found = settled(&bed, grep(), json!({"pattern": "needle"})).await.agent;
+    assert_eq!(found.matches("1:needle\n").count(), 3, "{found}");
+    assert!(!found.contains('\u{1b}') && serde_json::to_string(&found).is_ok());
 }
 
 #[tokio::test]

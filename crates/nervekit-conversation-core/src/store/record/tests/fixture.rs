@@ -27,10 +27,18 @@ use crate::interaction::{Interaction, InteractionKind, Question, Remember, Resol
 use crate::store::tests::AnyId;
 use crate::tool_call::{CallState, Claim, TurnSettings};
 
-/// The records of the fixtures, by the name of the file, with what reads a file and compares.
+type Check = dyn Fn(&[u8]);
+
+/// A record as it is written, and what reads a file and compares.
+struct Fixture {
+    bytes: Vec<u8>,
+    check: Box<Check>,
+}
+
+/// The records of the fixtures, by the name of the file.
 #[derive(Default)]
 struct Fixtures {
-    files: BTreeMap<String, (Vec<u8>, Box<dyn Fn(&[u8])>)>,
+    files: BTreeMap<String, Fixture>,
     /// Which variants of which type occur.
     variants: BTreeSet<(&'static str, &'static str)>,
 }
@@ -40,7 +48,8 @@ impl Fixtures {
         let bytes = value.encode().unwrap();
         let check = move |bytes: &[u8]| assert_eq!(T::decode(bytes).unwrap(), value);
         let name = if name.is_empty() { T::KIND.to_owned() } else { format!("{}_{name}", T::KIND) };
-        assert!(self.files.insert(name, (bytes, Box::new(check))).is_none(), "two fixtures of one name");
+        let before = self.files.insert(name, Fixture { bytes, check: Box::new(check) });
+        assert!(before.is_none(), "two fixtures of one name");
     }
 }
 
@@ -224,7 +233,7 @@ fn calls(fixtures: &mut Fixtures) {
     }
 }
 
-fn conversations(fixtures: &mut Fixtures) {
+fn projects(fixtures: &mut Fixtures) {
     let project = ProjectRecord {
         id: id(3),
         name: "site \"é\"".to_owned(),
@@ -234,6 +243,9 @@ fn conversations(fixtures: &mut Fixtures) {
     };
     fixtures.add("", ProjectRecord { directory: None, ..project.clone() });
     fixtures.add("with_directory", project);
+}
+
+fn cores(fixtures: &mut Fixtures) {
     let idle = CoreRow {
         project_id: id(3),
         owner_id: "local".to_owned(),
@@ -287,6 +299,9 @@ fn conversations(fixtures: &mut Fixtures) {
         };
         fixtures.add(name, core);
     }
+}
+
+fn mailboxes(fixtures: &mut Fixtures) {
     fixtures.add("", MailboxRow::default());
     fixtures.add(
         "full",
@@ -303,6 +318,9 @@ fn conversations(fixtures: &mut Fixtures) {
             usage_children: Usage::new(10, 20),
         },
     );
+}
+
+fn configs(fixtures: &mut Fixtures) {
     let config = ConversationConfig::new(ModelSelection::new("demo", "demo"));
     fixtures.add("", config.clone());
     let full = ConversationConfig {
@@ -327,6 +345,9 @@ fn conversations(fixtures: &mut Fixtures) {
         attendance(fixtures, &value.attendance);
     }
     fixtures.add("full", full);
+}
+
+fn small(fixtures: &mut Fixtures) {
     let lease = Lease { opening: None, incarnation: id(51), epoch: 1, expiry: at(30), released: false };
     fixtures.add("", lease);
     fixtures.add("released", Lease { opening: Some(id(52)), epoch: 2, released: true, ..lease });
@@ -556,7 +577,11 @@ fn executions(fixtures: &mut Fixtures) {
 
 fn fixtures() -> Fixtures {
     let mut fixtures = Fixtures::default();
-    conversations(&mut fixtures);
+    projects(&mut fixtures);
+    cores(&mut fixtures);
+    mailboxes(&mut fixtures);
+    configs(&mut fixtures);
+    small(&mut fixtures);
     calls(&mut fixtures);
     inputs(&mut fixtures);
     messages(&mut fixtures);
@@ -570,7 +595,7 @@ fn directory() -> PathBuf {
 
 #[test]
 fn fixtures_are_read_as_what_was_written() {
-    for (name, (bytes, check)) in fixtures().files {
+    for (name, Fixture { bytes, check }) in fixtures().files {
         let path = directory().join(format!("{name}.json"));
         let Ok(stored) = std::fs::read(&path) else {
             panic!("{} is missing; it would hold {}", path.display(), String::from_utf8(bytes).unwrap());

@@ -37,6 +37,7 @@ enum InteractionKind {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "interaction::Question", deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "it is the stored name")]
 struct Question {
     question: String,
     #[serde(skip_serializing_if = "Option::is_none")]
