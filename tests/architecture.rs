@@ -39,7 +39,7 @@ const EDGES: &[(&str, &str, &[&str])] = &[
             "nervekit-types",
         ],
     ),
-    ("nervekit", "dev", &[]),
+    ("nervekit", "dev", &["nervekit:demo,terminal,openai-compatible-codec,tls-none,testing"]),
     // Not published.
     (
         "outsider",
@@ -61,6 +61,7 @@ const EDGES: &[(&str, &str, &[&str])] = &[
 
 /// What a crate may ask of tokio. Nothing asks for processes, signals, files or everything.
 const TOKIO: &[(&str, &[&str])] = &[
+    ("nervekit", &["rt"]),
     ("nervekit-conversation-core", &["macros", "rt", "sync", "time"]),
     ("nervekit-harness", &["time"]),
     ("nervekit-store", &["sync"]),
@@ -173,6 +174,7 @@ fn tokio_is_asked_for_no_more_than_is_used() {
             let tokio: Vec<&str> =
                 strings(enables).into_iter().filter(|name| name.starts_with("tokio/")).collect();
             let expected: &[&str] = match (text(package, "name"), &**feature) {
+                ("nervekit", "demo") => &["tokio/time"],
                 ("nervekit-tools", "local-tools") => &["tokio/net"],
                 ("nervekit-conversation-core", "testing") => &["tokio/rt-multi-thread"],
                 _ => &[],
@@ -219,6 +221,87 @@ fn manifests_agree_and_are_complete() {
             assert!(dependency["kind"] == "dev" || text(dependency, "req") != "*", "{name} → {to}");
         }
     }
+}
+
+/// The lists of `deny.toml`, so that they hold where `cargo deny` is not installed.
+#[test]
+fn dependencies_come_from_the_registry_under_known_licences() {
+    let root: &Path = env!("CARGO_MANIFEST_DIR").as_ref();
+    let deny = std::fs::read_to_string(root.join("deny.toml")).unwrap();
+    let list = |begin: &str| -> BTreeSet<String> {
+        let list = deny.split(begin).nth(1).unwrap().split("\n]").next().unwrap();
+        let entries = list.lines().filter(|line| !line.trim_start().starts_with('#'));
+        entries.filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
+    };
+    let (licences, banned) = (list("\nallow = ["), list("\ndeny = ["));
+    assert!(licences.contains("MIT") && banned.contains("native-tls"), "{licences:?} {banned:?}");
+
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", &host()])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let used: BTreeSet<&str> =
+        metadata["resolve"]["nodes"].as_array().unwrap().iter().map(|node| text(node, "id")).collect();
+    let mut problems = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let (name, licence) = (text(package, "name"), text(package, "license"));
+        if !used.contains(text(package, "id")) {
+            continue;
+        }
+        if banned.contains(name) {
+            problems.push(format!("{name} is banned"));
+        }
+        if !allowed(licence, &licences) {
+            problems.push(format!("{name} has the licence `{licence}`"));
+        }
+        let source = package["source"].as_str();
+        if source.is_some_and(|from| from != "registry+https://github.com/rust-lang/crates.io-index") {
+            problems.push(format!("{name} comes from {source:?}"));
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+fn host() -> String {
+    let output = Command::new("rustc").arg("-vV").output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
+}
+
+/// Whether a licence expression can be met with these licences: `AND` of `OR`s, with parentheses around the
+/// latter, as crates write them (`/` is an old `OR`).
+fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
+    let any = |part: &str| {
+        part.trim_matches(['(', ')', ' ']).replace('/', " OR ").split(" OR ").any(|one| licences.contains(one.trim()))
+    };
+    expression.split(" AND ").all(any)
+}
+
+#[test]
+fn licence_expressions_are_read() {
+    let licences: BTreeSet<String> = ["MIT", "ISC"].map(str::to_owned).into();
+    for good in ["MIT", "Unlicense/MIT", "GPL-3.0 OR MIT", "ISC AND (GPL-3.0 OR MIT)", "(MIT OR X) AND ISC"] {
+        assert!(allowed(good, &licences), "{good}");
+    }
+    for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "ISC AND (GPL-3.0 OR X)", "GPL-2.0 WITH MIT"] {
+        assert!(!allowed(bad, &licences), "{bad}");
+    }
+}
+
+/// One version of each crate in an embedding, so that it compiles nothing twice.
+#[test]
+fn an_embedding_has_no_duplicates_that_reach_it() {
+    let crates = tree(&["--package", "nervekit-store"]);
+    let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in &crates {
+        *versions.entry(name.split(' ').next().unwrap()).or_default() += 1;
+    }
+    let twice: Vec<_> = versions.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name).collect();
+    // Two generations of derive macros; both run at build time only.
+    assert_eq!(twice, ["syn"]);
 }
 
 #[test]
