@@ -8,8 +8,6 @@ use crate::Cancellation;
 use crate::asset::FileAssetStore;
 use crate::assets::CallAssets;
 use crate::output::SettledOutput;
-#[cfg(target_os = "linux")]
-use crate::sample::resident;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, arguments: serde_json::Value) -> SettledOutput {
@@ -167,30 +165,6 @@ async fn a_call_that_was_cancelled_before_it_began_has_no_effect() {
     let outcome = bed.run(bash(), json!({"command": "touch SENTINEL"})).await.into_outcome();
     assert!(matches!(outcome, Some(ToolOutcome::Cancelled)), "{outcome:?}");
     assert!(!bed.folder().join("SENTINEL").exists());
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn case_67_a_flood_is_bounded_in_memory_and_whole_in_its_asset() {
-    let folder = tempfile::tempdir().unwrap();
-    let bed = TestBed::temporary().assets(CallAssets::new(FileAssetStore::new(folder.path())));
-    settled(&bed, json!({"command": "echo warm"})).await;
-    let before = resident();
-    let output =
-        settled(&bed, json!({"command": "echo first; head -c 100000000 /dev/zero; echo; echo last"})).await;
-    let growth = resident().saturating_sub(before);
-    assert!(growth < 64 * 1024, "{growth} KiB");
-    assert!(output.agent.len() <= 24_000);
-    assert!(output.agent.contains("\nfirst\n") && output.agent.contains("last\n"));
-    assert!(
-        output.agent.contains("Complete output: 100000012 bytes in asset"),
-        "{}",
-        &output.agent[20_000..]
-    );
-    let attachment = &output.attachments[0];
-    assert_eq!((attachment.byte_length, Some(attachment.asset)), (100_000_012, output.complete));
-    let end = bed.stored().read(attachment.asset, 100_000_006..100_000_099).await.unwrap();
-    assert_eq!(end, "\nlast\n");
 }
 
 #[tokio::test]
