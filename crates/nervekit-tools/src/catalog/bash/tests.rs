@@ -61,6 +61,23 @@ async fn the_command_has_no_input_and_runs_where_it_should() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_just_before_the_end_is_never_lost() {
+    let bed = TestBed::temporary();
+    let runs = (0..8).map(|_| {
+        let bed = bed.clone();
+        tokio::spawn(async move {
+            for _ in 0..25 {
+                let output = settled(&bed, json!({"command": "echo first; echo last >&2"})).await;
+                assert!(output.agent.ends_with("first\nlast\n"), "{}", output.agent);
+            }
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        run.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn case_8_nothing_leaks_from_one_call_into_the_next() {
     let bed = TestBed::temporary();
