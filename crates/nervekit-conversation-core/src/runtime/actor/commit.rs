@@ -10,7 +10,7 @@ use super::{Actor, Message, plan};
 use crate::conversation::Lease;
 use crate::error::CommandError;
 use crate::event::{Event, EventPayload, ExecutionState};
-use crate::store::{Change, CommitError, Committed, Draft, Role, StoreError};
+use crate::store::{Change, CommitError, Committed, Draft, FATES, Role, StoreError};
 
 /// How often a draft is made anew when others write the same rows.
 const CONFLICTS: u32 = 32;
@@ -106,6 +106,11 @@ impl Actor {
             }
             match self.commit_change(patience, change).await {
                 Ok(()) => return Ok(answer),
+                // The input's id is taken, and stays so.
+                Err(error @ CommitError::Conflict { record: FATES }) => {
+                    self.reload().await?;
+                    return Err(Failure::Store(error.into()));
+                }
                 Err(CommitError::Conflict { .. }) if conflicts < CONFLICTS => {
                     conflicts += 1;
                     self.reload().await?;
