@@ -232,11 +232,12 @@ impl Actor {
 
     /// Does what is to be done until nothing is left but to wait. Ends when nothing is to be waited for either.
     async fn work(&mut self) -> Flow {
+        let mut trouble = commit::TROUBLE.0;
         loop {
             if self.core.is_closing() {
                 return Flow::On;
             }
-            if self.is_foreign() && self.rows.open_execution().is_some() {
+            if self.is_foreign() {
                 // Another core carries the conversation on; here its mailbox was all there was to write.
                 if !self.recovering.is_empty() {
                     self.recovered.held.push(self.id);
@@ -248,7 +249,10 @@ impl Actor {
                 self.abort_request();
             }
             if let Err(failure) = self.need_projection().await {
-                return self.give_up(&failure);
+                match self.sit_out_failure(failure, &mut trouble).await {
+                    Ok(()) => continue,
+                    Err(failure) => return self.give_up(&failure),
+                }
             }
             let step = self.next_step();
             tracing::trace!(conversation = %self.id, ?step, "step");
@@ -316,7 +320,8 @@ impl Actor {
         self.running.clear();
         self.live = Live::default();
         self.recovering.clear();
-        self.stops.clear();
+        // What was stopped is marked; whoever goes on ends it.
+        self.answer_stops_elsewhere();
         self.failure = Some(failure.error());
         Flow::End
     }
@@ -663,11 +668,12 @@ impl Actor {
         match message {
             Message::Command { request, answer } => self.command(*request, answer).await,
             Message::Recover { done } => self.recovering.push(done),
-            Message::Wake => {
-                if let Err(failure) = self.reload().await {
-                    self.give_up(&failure);
-                }
-            }
+            Message::Wake => match self.reload().await {
+                Ok(()) => {}
+                // It is read when it is next needed: whatever is written holds only on the rows as they are.
+                Err(Failure::Store(_)) => self.stale = true,
+                Err(failure) => drop(self.give_up(&failure)),
+            },
             Message::Process { call, attempt, process, recorded } => {
                 self.record_process(call, attempt, process, recorded).await;
             }
