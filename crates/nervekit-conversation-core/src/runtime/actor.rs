@@ -262,7 +262,11 @@ impl Actor {
                 return Flow::On;
             }
             match step {
-                Step::Wait => return Flow::On,
+                Step::Wait => {
+                    // What recovery had to write is written; work of this core's own is under way.
+                    self.report_recovered();
+                    return Flow::On;
+                }
                 Step::Rest => return self.rest().await,
                 step => {
                     if let Err(failure) = self.act(step).await {
