@@ -29,7 +29,7 @@ use super::request::{Answer, TurnSnapshot, request};
 use crate::command::{CommandRequest, Receipt};
 use crate::conversation::ProjectRecord;
 use crate::error::{CommandError, Subject};
-use crate::event::ExecutionState;
+use crate::event::{ExecutionState, FailureReason};
 use crate::store::{EventRange, Rows, StoreError};
 use crate::tool_call::ToolCall;
 
@@ -112,7 +112,8 @@ struct Actor {
     rows: Rows,
     project: Arc<ProjectRecord>,
     projection: Option<Projection>,
-    policy: Option<Arc<PolicyDocument>>,
+    /// The conversation's rules; the error if they cannot be read, and then nothing is asked or run.
+    policy: Result<Option<Arc<PolicyDocument>>, String>,
     live: Live,
     tasks: JoinSet<Done>,
     request: Option<AbortHandle>,
@@ -203,7 +204,7 @@ impl Actor {
             rows,
             project,
             projection: None,
-            policy: None,
+            policy: Ok(None),
             live,
             tasks: JoinSet::new(),
             request: None,
@@ -346,27 +347,27 @@ impl Actor {
     }
 
     fn read_policy(&mut self) {
-        self.policy = self
-            .rows
-            .documents
-            .get(PERMISSIONS)
-            .and_then(|document| {
-                let parsed = PolicyDocument::parse(DocumentScope::Conversation, &document.value);
-                parsed
-                    .inspect_err(|error| tracing::error!(%error, "the conversation's rules cannot be read"))
-                    .ok()
-            })
-            .map(Arc::new);
+        let document = self.rows.documents.get(PERMISSIONS);
+        let parsed =
+            document.map(|document| PolicyDocument::parse(DocumentScope::Conversation, &document.value));
+        self.policy = parsed.transpose().map(|policy| policy.map(Arc::new)).map_err(|error| {
+            tracing::error!(conversation = %self.id, %error, "the conversation's rules cannot be read");
+            format!("the rules of the conversation cannot be read: {error}")
+        });
     }
 
-    fn scope(&self, call: &ToolCall) -> CallScope {
-        CallScope {
+    fn scope(&self, call: &ToolCall) -> Result<CallScope, Settlement> {
+        let policy = self.policy.clone().map_err(|error| {
+            let words = format!("The call did not run: {error}.");
+            Settlement::new(crate::event::CallOutcome::Failed, words)
+        })?;
+        Ok(CallScope {
             conversation_id: self.id,
             origin: call.origin,
             settings: call.turn_settings.clone(),
             project: self.project.directory.clone(),
-            policy: self.policy.clone(),
-        }
+            policy,
+        })
     }
 
     fn call(&self, id: ToolCallId) -> Option<ToolCall> {
@@ -483,19 +484,26 @@ impl Actor {
         let (Some(open), Some(projection)) = (&self.rows.core.value.open_execution, &self.projection) else {
             return;
         };
-        let turn = TurnSnapshot {
+        let (turn_id, attempt) = (open.turn_id, self.attempt);
+        let turn = self.policy.clone().map(|policy| TurnSnapshot {
             conversation_id: self.id,
-            turn_id: open.turn_id,
-            attempt: self.attempt,
+            turn_id,
+            attempt,
             config: self.rows.config.value.clone(),
             project: self.project.clone(),
             messages: projection.messages(),
-            policy: self.policy.clone(),
+            policy,
             delegated: self.rows.core.value.parent_conversation_id.is_some(),
-        };
+        });
         let (core, feed) = (self.core.clone(), self.feed.clone());
-        let (turn_id, attempt) = (turn.turn_id, turn.attempt);
         let work = async move {
+            let turn = match turn {
+                Ok(turn) => turn,
+                Err(error) => {
+                    let answer = Box::new(Answer::failed(FailureReason::Resources, error));
+                    return Done::Answer { turn_id, attempt, answer };
+                }
+            };
             let answer = match core.request_permits.clone().acquire_owned().await {
                 Ok(_permit) => super::supervisor::guard(request(core, feed, turn)).await,
                 Err(_) => {
@@ -527,7 +535,10 @@ impl Actor {
         if call.state == crate::tool_call::CallState::Supervising {
             self.tasks.spawn_on(
                 async move {
-                    let result = execute::judge(&core, &call, scope).await;
+                    let result = match scope {
+                        Ok(scope) => execute::judge(&core, &call, scope).await,
+                        Err(settlement) => Err(settlement),
+                    };
                     Done::Judged { call: id, result: Box::new(result) }
                 },
                 &self.core.runtime,
@@ -535,7 +546,10 @@ impl Actor {
         } else {
             self.tasks.spawn_on(
                 async move {
-                    let result = execute::clear(core, call, scope).await;
+                    let result = match scope {
+                        Ok(scope) => execute::clear(core, call, scope).await,
+                        Err(settlement) => Err(settlement),
+                    };
                     Done::Cleared { call: id, result: Box::new(result) }
                 },
                 &self.core.runtime,
@@ -565,7 +579,7 @@ impl Actor {
         self.spawn_run(call, async move {
             let evaluation = match evaluation {
                 Some(evaluation) => evaluation,
-                None => execute::judge(&core, &judged, scope).await?,
+                None => execute::judge(&core, &judged, scope?).await?,
             };
             execute::admit_claimed(&core, evaluation).await
         });
