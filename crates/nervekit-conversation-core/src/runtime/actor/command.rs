@@ -201,7 +201,7 @@ impl Actor {
                 format!("the text has {} bytes; at most {} are taken", input.text.len(), limits.input_bytes);
             return Err(Failure::Refused(CommandError::invalid(words)));
         }
-        if input.text.trim().is_empty() && input.images.is_empty() {
+        if is_blank(&input.text) && input.images.is_empty() {
             let words = "the text is blank; submit at least one visible character or an image";
             return Err(Failure::Refused(CommandError::invalid(words)));
         }
@@ -367,6 +367,11 @@ impl Actor {
         }
         self.feed.close();
     }
+}
+
+/// Whether a text shows nothing: providers refuse messages of white space and of characters without width.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}'))
 }
 
 /// SHA-256 of what a command asks for, by which a repetition is told from the same id for something else.
