@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nervekit_permissions::{DocumentScope, Evaluation, PolicyDocument};
-use nervekit_tools::{Cancellation, ProcessRef, Progress};
+use nervekit_tools::{Cancellation, ProcessRef};
 use nervekit_types::{ConversationId, ToolCallId, TurnId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -195,6 +195,7 @@ impl Actor {
     ) -> Self {
         let feed = core.feed(id);
         let foreign = rows.lease.as_ref().is_none_or(|lease| lease.value.incarnation != core.incarnation);
+        let attempt = rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
         let live = Live { interrupted: rows.open_execution().is_some() && foreign, ..Live::default() };
         let mut actor = Self {
             core,
@@ -208,7 +209,7 @@ impl Actor {
             live,
             tasks: JoinSet::new(),
             request: None,
-            attempt: 1,
+            attempt,
             retry_at: None,
             evaluations: BTreeMap::new(),
             cleared: BTreeMap::new(),
@@ -228,6 +229,9 @@ impl Actor {
     /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back.
     async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>) {
         while self.failure.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
+        if self.failure.is_none() && !self.stale {
+            self.core.keep_projection(self.id, self.rows.core.value.head, self.projection.take());
+        }
         (self.inbox, self.failure.flatten())
     }
 
@@ -340,6 +344,15 @@ impl Actor {
     }
 
     async fn load_projection(&mut self) -> Result<(), Failure> {
+        let core = &self.rows.core.value;
+        if let (Some(head), Some((last, mut kept))) = (core.head, self.core.kept_projection(self.id)) {
+            let range = EventRange { end: core.next_event_sequence, ..EventRange::from(last.sequence + 1) };
+            let events = self.core.store.events(self.id, range).await.map_err(Failure::Store)?;
+            if kept.continue_to(last, head, &events) {
+                self.projection = Some(kept);
+                return Ok(());
+            }
+        }
         let events = self.core.store.events(self.id, EventRange::from(0)).await.map_err(Failure::Store)?;
         let path = path_to(&events, self.rows.core.value.head);
         self.projection = Some(Projection::of(path));
@@ -492,6 +505,7 @@ impl Actor {
             config: self.rows.config.value.clone(),
             project: self.project.clone(),
             messages: projection.messages(),
+            images: projection.images(),
             policy,
             delegated: self.rows.core.value.parent_conversation_id.is_some(),
         });
@@ -591,8 +605,7 @@ impl Actor {
         admitted: impl Future<Output = Result<Cleared, Settlement>> + Send + 'static,
     ) {
         let (id, attempt) = (call.id, call.claim.as_ref().map_or(0, |claim| claim.attempt));
-        let (cancellation, progress) = (Cancellation::default(), Progress::default());
-        self.feed.show_progress(id, progress.clone());
+        let (cancellation, progress) = (Cancellation::default(), self.feed.output(id));
         let work = Work {
             call,
             cancellation: cancellation.clone(),

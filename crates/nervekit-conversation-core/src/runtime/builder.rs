@@ -339,6 +339,7 @@ impl CoreBuilder {
             actors: std::sync::Mutex::default(),
             feeds: std::sync::Mutex::default(),
             committed: watch::Sender::new(0),
+            projections: std::sync::Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
             gate: std::sync::atomic::AtomicBool::new(false),
         });

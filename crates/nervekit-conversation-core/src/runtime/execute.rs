@@ -52,7 +52,7 @@ pub(crate) fn same_tool(core: &Inner, call: &ToolCall) -> Result<Tool, Settlemen
             call.tool_name
         )));
     };
-    if call.turn_settings.definition_digest.is_some_and(|digest| digest != tool.definition().digest()) {
+    if call.turn_settings.definition_digest.is_some_and(|digest| digest != tool.digest()) {
         return Err(gone(format!(
             "The call did not run: the tool `{}` has changed since the call was judged.",
             call.tool_name

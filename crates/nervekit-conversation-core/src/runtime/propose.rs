@@ -120,7 +120,7 @@ fn settings(turn: &TurnSnapshot, tool: Option<&Tool>) -> TurnSettings {
         rule_set_id: turn.config.selected_rule_set().to_owned(),
         mode: turn.config.mode,
         working_directory: turn.config.working_directory.clone().or_else(|| turn.project.directory.clone()),
-        definition_digest: tool.map(|tool| tool.definition().digest()),
+        definition_digest: tool.map(Tool::digest),
     }
 }
 
@@ -258,7 +258,7 @@ pub(crate) fn permission_call(
     tool: &Tool,
     arguments: &EffectiveArguments,
 ) -> Result<PermissionCall, Settlement> {
-    let descriptor = Arc::new(tool.definition().descriptor.clone());
+    let descriptor = tool.descriptor().clone();
     let mut call =
         PermissionCall::new(descriptor, arguments.clone(), scope.origin, scope.settings.rule_set_id.clone())
             .mode(scope.settings.mode)
@@ -308,16 +308,12 @@ fn touches_files(call: &PermissionCall) -> bool {
 }
 
 fn denied_for(call: &PermissionCall) -> impl Fn(&str) -> Evaluation + use<> {
-    let (risk, digest, rule_set, tool) = (
-        call.descriptor.base_risk,
-        call.arguments.digest(),
-        call.rule_set.clone(),
-        call.descriptor.name.clone(),
-    );
+    let (descriptor, digest, rule_set) =
+        (call.descriptor.clone(), call.arguments.digest(), call.rule_set.clone());
     move |reason| {
         let none = nervekit_types::Digest::of_parts::<&str>([]);
-        Evaluation::new(
-            Evidence::new(Decision::Deny, reason, risk, digest, rule_set.clone(), none).tool(tool.clone()),
-        )
+        let risk = descriptor.base_risk;
+        let evidence = Evidence::new(Decision::Deny, reason, risk, digest, rule_set.clone(), none);
+        Evaluation::new(evidence.tool(descriptor.name.clone()))
     }
 }

@@ -195,7 +195,12 @@ impl Actor {
         }
         let mut wait = TROUBLE.0;
         loop {
-            let error = match self.core.store.commit(&mut batch).await {
+            let result = self.core.store.commit(&mut batch).await;
+            if result.is_err() {
+                // The places it had in the event index are given up: who could not read past them looks again.
+                self.core.tell_committed();
+            }
+            let error = match result {
                 Ok(committed) => {
                     self.take_over(committed);
                     return Ok(());
@@ -266,7 +271,7 @@ impl Actor {
         let rows = &self.rows;
         self.feed.publish(&events, || rows.state());
         if !events.is_empty() {
-            self.core.committed.send_modify(|version| *version = version.wrapping_add(1));
+            self.core.tell_committed();
         }
         self.core.tell_hooks(&events);
     }
