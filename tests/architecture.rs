@@ -304,6 +304,33 @@ fn an_embedding_has_no_duplicates_that_reach_it() {
     assert_eq!(twice, ["syn"]);
 }
 
+/// A promise without a test is a wish.
+#[test]
+fn the_tests_that_the_contract_names_exist() {
+    let root: &Path = env!("CARGO_MANIFEST_DIR").as_ref();
+    let contract = std::fs::read_to_string(root.join("CONTRACT.md")).unwrap();
+    let mut sources = String::new();
+    for folder in ["crates", "tests", "system-tests", "src"] {
+        collect_sources(&root.join(folder), &mut sources);
+    }
+    let name = |word: &&str| word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+    let named: BTreeSet<&str> = contract.split('`').skip(1).step_by(2).filter(name).collect();
+    assert!(named.len() > 30, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "CONTRACT.md names tests that do not exist: {missing:?}");
+}
+
+fn collect_sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
 #[test]
 fn files_are_named_for_what_they_hold() {
     // `foo.rs` beside `foo/`, never `foo/mod.rs`.
