@@ -216,7 +216,11 @@ fn manifests_agree_and_are_complete() {
             let to = text(dependency, "name");
             // One version for all of ours, and a version on whatever is needed by those who build it.
             if ours.contains(to) && dependency["kind"].is_null() {
-                assert_eq!(text(dependency, "req"), format!("={}", text(package, "version")), "{name} → {to}");
+                assert_eq!(
+                    text(dependency, "req"),
+                    format!("={}", text(package, "version")),
+                    "{name} → {to}"
+                );
             }
             assert!(dependency["kind"] == "dev" || text(dependency, "req") != "*", "{name} → {to}");
         }
@@ -237,7 +241,15 @@ fn dependencies_come_from_the_registry_under_known_licences() {
     assert!(licences.contains("MIT") && banned.contains("native-tls"), "{licences:?} {banned:?}");
 
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", &host()])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--all-features",
+            "--filter-platform",
+            &host(),
+        ])
         .current_dir(root)
         .output()
         .unwrap();
@@ -275,7 +287,10 @@ fn host() -> String {
 /// latter, as crates write them (`/` is an old `OR`).
 fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
     let any = |part: &str| {
-        part.trim_matches(['(', ')', ' ']).replace('/', " OR ").split(" OR ").any(|one| licences.contains(one.trim()))
+        part.trim_matches(['(', ')', ' '])
+            .replace('/', " OR ")
+            .split(" OR ")
+            .any(|one| licences.contains(one.trim()))
     };
     expression.split(" AND ").all(any)
 }
@@ -313,7 +328,9 @@ fn the_tests_that_the_contract_names_exist() {
     for folder in ["crates", "tests", "system-tests", "src"] {
         collect_sources(&root.join(folder), &mut sources);
     }
-    let name = |word: &&str| word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+    let name = |word: &&str| {
+        word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
+    };
     let named: BTreeSet<&str> = contract.split('`').skip(1).step_by(2).filter(name).collect();
     assert!(named.len() > 30, "{named:?}");
     let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
