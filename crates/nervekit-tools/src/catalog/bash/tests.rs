@@ -205,22 +205,6 @@ async fn case_68_output_is_cut_between_characters() {
 }
 
 #[tokio::test]
-async fn a_background_command_waits_behind_its_gate() {
-    let bed = TestBed::temporary();
-    let run = bed.run(bash(), json!({"command": "touch started; echo hello", "background": true})).await;
-    let Some(ToolOutcome::Backgrounded(run)) = run.into_outcome() else { panic!() };
-    assert_eq!(run.command, "touch started; echo hello");
-    let asset = run.capture.keep().await.unwrap();
-    assert!(!bed.folder().join("started").exists());
-    run.process.release().await.unwrap();
-    let end = run.process.wait().await;
-    assert_eq!(end.exit.to_string(), "exit code 0");
-    assert!(bed.folder().join("started").exists());
-    assert!(run.capture.finished().await.digest.is_some());
-    assert_eq!(bed.stored().read(asset, 0..99).await.unwrap(), "hello\n");
-}
-
-#[tokio::test]
 async fn a_long_call_goes_on_in_the_background_undisturbed() {
     let bed = TestBed::temporary().foreground_limit(Duration::from_millis(300));
     let command = "echo $$ >pid; echo before; while [ ! -e go ]; do sleep 0.02; done; echo after";
