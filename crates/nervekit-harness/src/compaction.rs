@@ -91,10 +91,10 @@ impl CompactionRequest {
 /// A summary of the older messages and where the kept ones begin.
 ///
 /// ```
-/// use nervekit_harness::Compaction;
-/// fn saved(compaction: &Compaction) -> u64 {
-///     compaction.tokens_before - compaction.tokens_after
-/// }
+/// use nervekit_harness::{Compaction, Messages, Origin, UserMessage};
+/// let summary = UserMessage::text("they said hi").origin(Origin::Summary);
+/// let compaction = Compaction::new("they said hi", 4, Messages::from_iter([summary])).tokens(9_000, 5);
+/// assert!(compaction.tokens_after < compaction.tokens_before);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -113,6 +113,44 @@ pub struct Compaction {
     pub usage: Usage,
     /// The messages from now on: the summary, then the kept ones.
     pub messages: Messages,
+}
+
+impl Compaction {
+    /// A compaction that cuts at the beginning of a turn, of unknown sizes.
+    #[must_use]
+    pub fn new(summary: impl Into<String>, first_kept: usize, messages: Messages) -> Self {
+        Self {
+            summary: summary.into(),
+            first_kept,
+            splits_turn: false,
+            tokens_before: 0,
+            tokens_after: 0,
+            usage: Usage::default(),
+            messages,
+        }
+    }
+
+    /// Says whether the cut lies inside a turn.
+    #[must_use]
+    pub fn splits_turn(mut self, splits_turn: bool) -> Self {
+        self.splits_turn = splits_turn;
+        self
+    }
+
+    /// Sets the messages' sizes, estimated.
+    #[must_use]
+    pub fn tokens(mut self, before: u64, after: u64) -> Self {
+        self.tokens_before = before;
+        self.tokens_after = after;
+        self
+    }
+
+    /// Sets what the summary cost.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
+    }
 }
 
 /// A compaction that was not made. The history is as it was.

@@ -5,6 +5,7 @@ pub mod compaction;
 pub mod wire;
 
 mod assembler;
+mod choice;
 mod credential;
 mod error;
 mod estimate;
@@ -24,6 +25,7 @@ mod scripted;
 mod transport;
 
 pub use assembler::MessageAssembler;
+pub use choice::{IntoModel, ModelChoice};
 pub use compaction::{Compaction, CompactionError, CompactionRequest, CompactionSettings};
 pub use credential::{Credentials, EnvironmentCredentials};
 pub use error::{ProviderError, ProviderErrorKind};

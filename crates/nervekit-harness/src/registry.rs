@@ -445,4 +445,42 @@ mod tests {
         assert_eq!(known, [ModelInfo::new("local", "devstral").context_window(32_768)]);
         assert_eq!(registry.select("devstral").unwrap(), ModelSelection::new("local", "devstral"));
     }
+
+    #[cfg(not(feature = "openai-compatible"))]
+    #[tokio::test]
+    async fn a_provider_without_its_adapter_names_the_feature() {
+        let registry = ModelRegistry::new().provider(Provider::new("local", Adapter::OpenAiChat, "http://x"));
+        let error =
+            registry.resolve(&ModelSelection::new("local", "m"), ThinkingLevel::Off).await.unwrap_err();
+        assert_eq!(error.to_string(), "the provider `local` needs the cargo feature `openai-compatible`");
+    }
+
+    #[cfg(feature = "openai-compatible")]
+    #[tokio::test]
+    async fn a_providers_model_needs_a_transport_and_keeps_the_registered_name() {
+        use crate::error::ProviderError;
+        use crate::transport::{HttpRequest, HttpResponse};
+
+        #[derive(Debug)]
+        struct Nowhere;
+        #[async_trait]
+        impl Transport for Nowhere {
+            async fn send(&self, _: HttpRequest) -> Result<HttpResponse, ProviderError> {
+                Err(ProviderError::protocol("nowhere"))
+            }
+        }
+        let provider = Provider::new("local", Adapter::OpenAiChat, "http://x")
+            .model(ModelInfo::new("another name", "m").context_window(7));
+        let registry = ModelRegistry::new().provider(provider);
+        let find = |registry: ModelRegistry, id: &'static str| async move {
+            registry.resolve(&ModelSelection::new("local", id), ThinkingLevel::Off).await
+        };
+        let error = find(registry.clone(), "m").await.unwrap_err();
+        assert_eq!(error, ResolveError::NoTransport { provider: "local".into() });
+        let registry = registry.transport(Nowhere);
+        let listed = find(registry.clone(), "m").await.unwrap();
+        assert_eq!(*listed.model.info(), ModelInfo::new("local", "m").context_window(7));
+        let other = find(registry, "org/x").await.unwrap();
+        assert_eq!(*other.model.info(), ModelInfo::new("local", "org/x"));
+    }
 }

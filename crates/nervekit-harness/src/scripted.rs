@@ -338,3 +338,56 @@ impl ScriptedReply {
         beats
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::TryStreamExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::assembler::MessageAssembler;
+    use crate::message::{Messages, UserMessage};
+
+    async fn answer(model: &ScriptedModel, request: ModelRequest) -> Result<AssistantMessage, ProviderError> {
+        let mut assembler = MessageAssembler::new();
+        let events: Vec<_> = model.stream(Arc::new(request)).try_collect().await?;
+        events.iter().try_for_each(|event| assembler.push(event))?;
+        assembler.finish()
+    }
+
+    #[tokio::test]
+    async fn ids_of_calls_never_repeat() {
+        let reply = ScriptedReply::call_tool("a", json!({})).call("b", json!({}));
+        let model = ScriptedModel::new([reply.clone(), reply]);
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let message = answer(&model.clone(), ModelRequest::default()).await.unwrap();
+            ids.extend(message.tool_calls().map(|call| call.id.clone()));
+        }
+        assert_eq!(ids, ["call_1", "call_2", "call_3", "call_4"]);
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_over_says_so() {
+        let model = ScriptedModel::new([ScriptedReply::text("one")]);
+        answer(&model, ModelRequest::default()).await.unwrap();
+        let error = answer(&model, ModelRequest::default()).await.unwrap_err();
+        assert_eq!(error.message(), "the script has no answer to request number 2");
+        assert_eq!(model.requests().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_answer_can_follow_from_the_request() {
+        let model = ScriptedModel::from_fn(|request| ScriptedReply::text(request.messages.len().to_string()));
+        let request =
+            ModelRequest::new(Messages::from_iter([UserMessage::text("a"), UserMessage::text("b")]));
+        assert_eq!(answer(&model, request).await.unwrap().plain_text(), "2");
+    }
+
+    #[test]
+    fn a_request_that_is_never_polled_is_not_asked() {
+        let model = ScriptedModel::new([ScriptedReply::text("one")]);
+        drop(model.stream(Arc::default()));
+        assert_eq!((model.remaining(), model.requests().len()), (1, 0));
+    }
+}

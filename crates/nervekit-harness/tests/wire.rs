@@ -3,13 +3,7 @@
 //! `NERVEKIT_WIRE_DIR` names a folder with one `<api>.jsonl` per wire format, one recording a line. Without it
 //! the same checks run on the fixtures below, which were written from the providers' documentation.
 #![cfg(feature = "openai-compatible")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
 use std::path::Path;
 
@@ -154,7 +148,7 @@ fn try_recording<W: Wire>(recording: &Value) -> Result<(), String> {
         return if fits { Ok(()) } else { Err(format!("{error} for {}", recording["expect"])) };
     }
     let whole = decode::<W>([body]);
-    for size in [1, 2, 3, 5, 7, 64, 1_000] {
+    for size in [1, 2, 7, 64, 1_000] {
         if decode::<W>(body.as_bytes().chunks(size)) != whole {
             return Err(format!("in pieces of {size} bytes it reads differently"));
         }
@@ -190,7 +184,9 @@ fn try_all(api: &str, attempt: Try, recordings: &[Value]) -> Vec<String> {
         })
         .collect();
     println!("{api}: {} passed, {} failed", recordings.len() - failed.len(), failed.len());
-    failed.iter().for_each(|failure| println!("  failed {failure}"));
+    for failure in &failed {
+        println!("  failed {failure}");
+    }
     failed
 }
 
@@ -221,7 +217,7 @@ fn recordings_read_as_expected() {
                 failed.extend(try_all(api, *attempt, &recordings));
             }
             Some((_, None)) => {
-                println!("{api}: {} recordings not tried, there is no adapter yet", recordings.len())
+                println!("{api}: {} recordings not tried, there is no adapter yet", recordings.len());
             }
             None => failed.push(format!("{}: an unknown wire format", path.display())),
         }

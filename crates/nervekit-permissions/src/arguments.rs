@@ -41,6 +41,16 @@ pub enum ArgumentsError {
 }
 
 impl ArgumentsError {
+    /// Returns the name of the case, for logs and interfaces.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too_large",
+            Self::Malformed(_) => "malformed",
+            Self::NotAnObject => "not_an_object",
+        }
+    }
+
     /// Says whether to try again: never, since the same text has the same fault.
     #[must_use]
     pub const fn retry(&self) -> Retry {

@@ -113,6 +113,18 @@ pub enum DocumentError {
 }
 
 impl DocumentError {
+    /// Returns the name of the case, for logs and interfaces.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed",
+            Self::Changed { .. } => "changed",
+            Self::Untrusted { .. } => "untrusted",
+            Self::Unsupported => "unsupported",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+
     /// Says whether to try again.
     #[must_use]
     pub const fn retry(&self) -> Retry {
@@ -169,6 +181,21 @@ pub enum GrantError {
 }
 
 impl GrantError {
+    /// Returns the name of the case, for logs and interfaces.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NotRememberable => "not_rememberable",
+            Self::NotSuggested(_) => "not_suggested",
+            Self::CommandAtUserScope => "command_at_user_scope",
+            Self::GuardrailNotPossible => "guardrail_not_possible",
+            Self::NotAGrant => "not_a_grant",
+            Self::SecretInProject => "secret_in_project",
+            Self::ProjectDocumentUntrusted => "project_document_untrusted",
+            Self::Document(_) => "document",
+        }
+    }
+
     /// Says whether to try again.
     #[must_use]
     pub const fn retry(&self) -> Retry {

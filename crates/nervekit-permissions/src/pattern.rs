@@ -67,6 +67,8 @@ pub enum PatternError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
+    /// How many bytes of the text every match begins with.
+    literal: usize,
     alternatives: Vec<Vec<Segment>>,
 }
 
@@ -95,11 +97,14 @@ impl Pattern {
                 ".." => Err(PatternError::Parent),
                 "" | "." => Err(PatternError::EmptySegment),
                 _ if segment.contains("**") => Err(PatternError::DoubleStar),
-                _ => Ok(Segment::One(TextPattern { alternatives: vec![tokens(segment)] })),
+                _ => Ok(Segment::One(TextPattern {
+                    literal: literal(segment).to_owned(),
+                    alternatives: vec![tokens(segment)],
+                })),
             });
             alternatives.push(segments.collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(Self { text: text.to_owned(), alternatives })
+        Ok(Self { text: text.to_owned(), literal: literal(text).trim_end_matches('/').len(), alternatives })
     }
 
     /// Returns the text it was parsed from.
@@ -111,7 +116,8 @@ impl Pattern {
     /// Returns whether it matches a path: segments joined by `/`, without a leading one; empty for the root.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
-        self.alternatives.iter().any(|segments| matches_path(segments, path))
+        path.starts_with(self.text.get(..self.literal).unwrap_or_default())
+            && self.alternatives.iter().any(|segments| matches_path(segments, path))
     }
 
     /// Whether it matches the path and everything that can lie below.
@@ -135,6 +141,11 @@ impl Pattern {
             true
         })
     }
+}
+
+/// What stands before the first wildcard.
+fn literal(text: &str) -> &str {
+    text.split(['*', '?', '{']).next().unwrap_or_default()
 }
 
 fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
@@ -186,6 +197,8 @@ impl<'de> Deserialize<'de> for Pattern {
 /// A pattern over a whole text, such as a command: `*` and `**` match any characters, `/` among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextPattern {
+    /// What every match begins with.
+    literal: String,
     alternatives: Vec<Vec<Token>>,
 }
 
@@ -202,13 +215,17 @@ impl TextPattern {
         if text.contains('\\') {
             return Err(PatternError::Backslash);
         }
-        Ok(Self { alternatives: expand(text)?.iter().map(|text| tokens(text)).collect() })
+        Ok(Self {
+            literal: literal(text).to_owned(),
+            alternatives: expand(text)?.iter().map(|text| tokens(text)).collect(),
+        })
     }
 
     /// Whether it matches the whole text. `guarded`: no wildcard matches what a shell or an interpreter gives a
     /// meaning to.
     pub(crate) fn matches(&self, text: &str, guarded: bool) -> bool {
-        self.alternatives.iter().any(|tokens| matches_text(tokens, text, guarded))
+        text.starts_with(&self.literal)
+            && self.alternatives.iter().any(|tokens| matches_text(tokens, text, guarded))
     }
 }
 

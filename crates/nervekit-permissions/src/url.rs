@@ -132,7 +132,7 @@ impl UrlTarget {
     }
 }
 
-/// Whether a path holds an encoded separator, a dot segment, a NUL or double encoding.
+/// Whether a path holds an encoded separator, a dot segment, an empty one, a NUL or double encoding.
 fn is_ambiguous(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let encoded = ["%2f", "%5c", "%00"].iter().any(|code| lower.contains(code));
@@ -141,7 +141,7 @@ fn is_ambiguous(path: &str) -> bool {
         next.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
     });
     let dots = lower.split('/').any(|segment| matches!(segment.replace("%2e", ".").as_str(), "." | ".."));
-    encoded || double || dots
+    encoded || double || dots || path.contains("//")
 }
 
 /// A URL that was decided: what a tool contacts.
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn paths_that_a_server_may_read_differently_are_ambiguous() {
         for ambiguous in
-            ["/a%2fb", "/a%5Cb", "/a/../b", "/a/%2e%2e/b", "/a/.%2E/b", "/a%00", "/a%252fb", "/./a"]
+            ["/a%2fb", "/a%5Cb", "/a/../b", "/a/%2e%2e/b", "/a/.%2E/b", "/a%00", "/a%252fb", "/./a", "/a//b"]
         {
             let url = UrlTarget::parse(&format!("https://a.test{ambiguous}"), Access::Read).unwrap();
             assert!(url.ambiguous_path(), "{ambiguous}");

@@ -16,7 +16,7 @@ use redb::{Database, TableDefinition};
 use rusqlite::{Connection, params};
 use tokio::runtime::Runtime;
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 25;
 const COMMITS: u64 = 60;
 const WRITERS: u64 = 64;
 

@@ -1,5 +1,6 @@
 //! `RedbBackend` against the contract.
 
+#![cfg(feature = "redb")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;

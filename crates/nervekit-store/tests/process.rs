@@ -1,6 +1,6 @@
 //! Processes that are killed, that overlap, and that leave children behind.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "redb"))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};

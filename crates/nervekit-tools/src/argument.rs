@@ -16,6 +16,14 @@ mod schema;
 /// Arguments after validation: coerced where a slip was unambiguous, decoded, and written back with defaults.
 ///
 /// This is the value that rules match, a person approves, the store keeps and the executor gets.
+///
+/// ```
+/// use nervekit_permissions::EffectiveArguments;
+/// use nervekit_tools::Effective;
+/// let effective = Effective::new(EffectiveArguments::parse("{}")?).note("`limit` was sent as text and read as a number");
+/// assert_eq!(effective.notes.len(), 1);
+/// # Ok::<(), nervekit_permissions::ArgumentsError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Effective {

@@ -109,6 +109,12 @@ impl Debug for CallAssets {
 }
 
 /// What an asset is for.
+///
+/// ```
+/// use nervekit_tools::AssetCategory;
+/// assert_eq!(serde_json::to_string(&AssetCategory::BashOutput)?, "\"bash_output\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -58,3 +58,6 @@ pub fn core_tools() -> Catalog {
 pub fn local_tools() -> Catalog {
     Catalog::new().with(read()).with(ls()).with(find()).with(grep()).with(edit()).with(write()).with(bash())
 }
+
+#[cfg(test)]
+mod tests;

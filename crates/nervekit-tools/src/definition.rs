@@ -8,6 +8,11 @@ use serde_json::Value;
 use crate::projection::OutputBudget;
 
 /// Whether calls of a tool may run beside others of the same message.
+///
+/// ```
+/// use nervekit_tools::{catalog, Execution};
+/// assert_eq!(catalog::todos_set().definition().execution, Execution::Sequential);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
@@ -18,6 +23,12 @@ pub enum Execution {
 }
 
 /// When a tool is offered.
+///
+/// ```
+/// use nervekit_tools::{Availability, ToolDefinition};
+/// let launch = ToolDefinition::unreviewed("launch", "Launches.", serde_json::json!({})).capability("launches");
+/// assert_eq!(launch.availability, Availability::Capability("launches".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -29,6 +40,11 @@ pub enum Availability {
 }
 
 /// Who carries a call out.
+///
+/// ```
+/// use nervekit_tools::{catalog, HandledBy};
+/// assert_eq!(catalog::todos_get().definition().handled_by, HandledBy::Core);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandledBy {

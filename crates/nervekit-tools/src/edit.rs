@@ -43,6 +43,12 @@ impl Edit {
 /// Why edits were not made. Nothing of them was. The text is meant for the model.
 ///
 /// `edit` counts from 1 in the messages and from 0 in the fields.
+///
+/// ```
+/// use nervekit_tools::edit::{apply, Edit, EditError};
+/// let error = apply(b"a a", &[Edit::new("a", "b")]).unwrap_err();
+/// assert!(matches!(error, EditError::Ambiguous { edit: 0, count: 2, .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
@@ -100,6 +106,13 @@ impl EditError {
 }
 
 /// A place that is like the searched text.
+///
+/// ```
+/// use nervekit_tools::edit::{apply, Edit, EditError};
+/// let error = apply(b"let  x = 1;", &[Edit::new("let x = 1;", "")]).unwrap_err();
+/// let EditError::NotFound { near: Some(near), .. } = error else { panic!() };
+/// assert_eq!((near.line, &*near.text), (1, "let  x = 1;"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Nearest {
@@ -112,6 +125,11 @@ pub struct Nearest {
 }
 
 /// How a near place differs from the searched text.
+///
+/// ```
+/// use nervekit_tools::edit::Difference;
+/// assert_eq!(Difference::Case.to_string(), "differs only in upper and lower case");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {

@@ -28,6 +28,16 @@ pub struct MutationLocks {
 }
 
 /// The locks of one call, held until this is dropped.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use nervekit_tools::MutationLocks;
+/// let guard = MutationLocks::process().acquire([]).await?;
+/// drop(guard); // releases
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MutationGuard {

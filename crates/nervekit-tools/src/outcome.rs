@@ -114,6 +114,18 @@ impl InputRequest {
 ///
 /// Its gate may still be closed: whoever takes it over records it and calls
 /// [`release`](crate::Process::release), which is harmless when it is open.
+///
+/// ```
+/// use nervekit_tools::{Backgrounded, ProcessError};
+/// use nervekit_types::AssetId;
+///
+/// /// What a core does with it, once its record is durable.
+/// async fn take_over(run: &Backgrounded) -> Result<Option<AssetId>, ProcessError> {
+///     let asset = run.capture.keep().await;
+///     run.process.release().await?;
+///     Ok(asset)
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Backgrounded {

@@ -164,6 +164,11 @@ pub struct ProcessCommand {
 }
 
 /// The program of a [`ProcessCommand`].
+///
+/// ```
+/// use nervekit_tools::{ProcessCommand, Program};
+/// assert_eq!(ProcessCommand::shell("true", "/").program, Program::Shell("true".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -254,6 +259,16 @@ impl ProcessRef {
 /// What became of a process that an earlier host started.
 ///
 /// The sum is exhaustive on purpose: what is not proven must never be signalled.
+///
+/// ```
+/// use nervekit_tools::Reattached;
+///
+/// /// Whether a run may be told as still going on.
+/// fn is_followed(found: &Reattached) -> bool {
+///     matches!(found, Reattached::Followed(_))
+/// }
+/// assert!(!is_followed(&Reattached::Gone));
+/// ```
 #[derive(Debug)]
 pub enum Reattached {
     /// It runs, and its output and end can be followed again.
@@ -309,6 +324,12 @@ impl ProcessEnd {
 }
 
 /// What made a process end.
+///
+/// ```
+/// use nervekit_tools::EndCause;
+/// assert_eq!(serde_json::to_string(&EndCause::TimedOut)?, "\"timed_out\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -322,6 +343,12 @@ pub enum EndCause {
 }
 
 /// The status of the first process.
+///
+/// ```
+/// use nervekit_tools::ProcessExit;
+/// assert_eq!(ProcessExit::Code(2).to_string(), "exit code 2");
+/// assert_eq!(ProcessExit::Signal(9).to_string(), "ended by signal 9 (SIGKILL)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -439,6 +466,16 @@ impl Processes for NoProcesses {
 pub struct OutputSender(mpsc::Sender<Bytes>);
 
 /// The other end of an [`OutputSender`].
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use nervekit_tools::OutputSender;
+/// let (sender, mut receiver) = OutputSender::channel();
+/// drop(sender);
+/// assert!(receiver.next().await.is_none());
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct OutputReceiver(mpsc::Receiver<Bytes>);
 

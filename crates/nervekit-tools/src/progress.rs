@@ -15,6 +15,15 @@ const TAIL_CHARACTERS: usize = 32_000;
 const TAIL_FRAMES: usize = 400;
 
 /// A piece of live output: at most 8 KiB of UTF-8. The frames of a call, concatenated, are its output.
+///
+/// ```
+/// use nervekit_tools::Progress;
+/// let progress = Progress::default();
+/// progress.write("one ");
+/// progress.write("two");
+/// let frames = progress.after(0);
+/// assert_eq!((frames[1].offset, &*frames[1].text), (4, "two"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProgressFrame {

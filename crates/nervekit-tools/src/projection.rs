@@ -70,6 +70,12 @@ impl Default for OutputBudget {
 }
 
 /// A text cut to a budget.
+///
+/// ```
+/// use nervekit_tools::{cut, OutputBudget};
+/// let short = cut("one\ntwo\nthree\n", &OutputBudget::new(1_000, 2));
+/// assert!(short.is_cut() && short.missing_bytes == 4);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cut {

@@ -26,6 +26,10 @@ use crate::process::Processes;
 use crate::progress::Progress;
 use crate::tool::Tool;
 
+mod asset;
+
+pub use asset::asset_store_conformance;
+
 /// Runs one call in an empty temporary folder, everything allowed: validation, decision, execution, projections.
 ///
 /// ```
@@ -288,6 +292,16 @@ impl From<ToolError> for TestFailure {
 }
 
 /// What became of a test call, step by step.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use nervekit_tools::{catalog, testing};
+/// let run = testing::run(&catalog::ask_user(), serde_json::json!({"question": "Which?"})).await;
+/// assert!(run.effective().is_some() && run.settled().is_none());
+/// assert_eq!(run.problem().unwrap(), "the core or the host carries out this tool");
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TestRun {
     effective: Option<Effective>,

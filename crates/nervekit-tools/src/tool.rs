@@ -1,9 +1,10 @@
 //! A tool: its definition, its arguments, and who carries out its calls.
 
 use std::fmt::{self, Debug};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use nervekit_permissions::{EffectiveArguments, Target, TargetSubject};
+use nervekit_permissions::{EffectiveArguments, Target, TargetSubject, ToolDescriptor};
+use nervekit_types::Digest;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,6 +50,13 @@ pub struct Tool {
     pub(crate) arguments: ArgumentType,
     pub(crate) executor: Option<Arc<dyn ToolExecutor>>,
     pub(crate) targets: Option<Arc<Targets>>,
+    derived: Arc<OnceLock<Derived>>,
+}
+
+/// What every call needs of the definition, and what takes longer to make than a call.
+struct Derived {
+    digest: Digest,
+    descriptor: Arc<ToolDescriptor>,
 }
 
 impl Tool {
@@ -89,7 +97,8 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn handled_elsewhere(definition: ToolDefinition, arguments: ArgumentType) -> Self {
-        Self { definition: Arc::new(definition), arguments, executor: None, targets: None }
+        let derived = Arc::default();
+        Self { definition: Arc::new(definition), arguments, executor: None, targets: None, derived }
     }
 
     /// Makes a tool of an async function over typed arguments.
@@ -139,6 +148,35 @@ impl Tool {
         &self.definition
     }
 
+    /// The digest of the definition, made once.
+    ///
+    /// ```
+    /// let tool = nervekit_tools::catalog::ask_user();
+    /// assert_eq!(tool.digest(), tool.definition().digest());
+    /// ```
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.derived().digest
+    }
+
+    /// What the permission engine judges calls by, shared.
+    ///
+    /// ```
+    /// let tool = nervekit_tools::catalog::ask_user();
+    /// assert_eq!(**tool.descriptor(), tool.definition().descriptor);
+    /// ```
+    #[must_use]
+    pub fn descriptor(&self) -> &Arc<ToolDescriptor> {
+        &self.derived().descriptor
+    }
+
+    fn derived(&self) -> &Derived {
+        self.derived.get_or_init(|| Derived {
+            digest: self.definition.digest(),
+            descriptor: Arc::new(self.definition.descriptor.clone()),
+        })
+    }
+
     /// Who carries out calls; `None` where the core or the host does.
     #[must_use]
     pub const fn executor(&self) -> Option<&Arc<dyn ToolExecutor>> {
@@ -177,7 +215,8 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn redefine(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> Self {
-        Self { definition: Arc::new(change(Arc::unwrap_or_clone(self.definition))), ..self }
+        let definition = Arc::new(change(Arc::unwrap_or_clone(self.definition)));
+        Self { definition, derived: Arc::default(), ..self }
     }
 }
 

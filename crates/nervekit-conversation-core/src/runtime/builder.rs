@@ -100,6 +100,20 @@ pub enum BuildProblem {
         /// The names that would do.
         known: Vec<String>,
     },
+    /// What is asked for needs a cargo feature.
+    #[error("`{name}` needs the cargo feature `{feature}`")]
+    FeatureOff {
+        /// What is asked for.
+        name: String,
+        /// The feature.
+        feature: &'static str,
+    },
+    /// The provider of the model needs a secret that is not there.
+    #[error("the environment variable `{variable}` is not set; it holds the key of the model's provider")]
+    MissingCredential {
+        /// The name of the secret.
+        variable: String,
+    },
     /// The model cannot be used.
     #[error("the model `{model}` cannot be used: {reason}")]
     UnusableModel {
@@ -325,6 +339,7 @@ impl CoreBuilder {
             actors: std::sync::Mutex::default(),
             feeds: std::sync::Mutex::default(),
             committed: watch::Sender::new(0),
+            projections: std::sync::Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
             gate: std::sync::atomic::AtomicBool::new(false),
         });

@@ -15,10 +15,12 @@ use tokio::time::Instant;
 
 use super::actor::{self, Message};
 use super::feed::Feed;
+use super::follow::CLOSED;
 use super::machine::RecoveryPolicy;
 use super::plan::Planner;
+use super::projection::{Projection, ProjectionCache};
 use super::supervisor::guard;
-use crate::event::Event;
+use crate::event::{Event, EventLink};
 use crate::port::{Hook, HookError, HookVerdict, TurnResources};
 use crate::store::Store;
 
@@ -128,6 +130,7 @@ pub(crate) struct Inner {
     pub(crate) actors: Mutex<HashMap<ConversationId, mpsc::UnboundedSender<Message>>>,
     pub(crate) feeds: Mutex<HashMap<ConversationId, Weak<Feed>>>,
     pub(crate) committed: watch::Sender<u64>,
+    pub(crate) projections: Mutex<ProjectionCache>,
     pub(crate) closing: AtomicBool,
     /// Shut while recovery writes: nothing is begun outside.
     pub(crate) gate: AtomicBool,
@@ -156,15 +159,45 @@ impl Inner {
         self.gate.load(Ordering::SeqCst)
     }
 
-    /// The conversations that have a task.
+    /// The conversations that have a task, in the order of their ids.
     pub(crate) fn running_ids(&self) -> Vec<ConversationId> {
-        self.actors.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        let mut ids: Vec<ConversationId> =
+            self.actors.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Ends the streams of all followers.
     pub(crate) fn close_feeds(&self) {
         let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         feeds.values().filter_map(Weak::upgrade).for_each(|feed| feed.close());
+        self.committed.send_replace(CLOSED);
+    }
+
+    /// Keeps the context of a conversation that came to rest.
+    pub(crate) fn keep_projection(
+        &self,
+        id: ConversationId,
+        head: Option<EventLink>,
+        projection: Option<Projection>,
+    ) {
+        if let (Some(head), Some(projection)) = (head, projection) {
+            self.projections.lock().unwrap_or_else(PoisonError::into_inner).put(id, head, projection);
+        }
+    }
+
+    /// The context that was kept of a conversation, and the event up to which it reaches.
+    pub(crate) fn kept_projection(&self, id: ConversationId) -> Option<(EventLink, Projection)> {
+        self.projections.lock().unwrap_or_else(PoisonError::into_inner).take(id)
+    }
+
+    /// Tells wide followers that events became durable.
+    pub(crate) fn tell_committed(&self) {
+        self.committed.send_if_modified(|count| {
+            let open = *count != CLOSED;
+            *count = if open { (*count + 1) % CLOSED } else { CLOSED };
+            open
+        });
     }
 
     /// The feed of a conversation; one is made if nobody has it.

@@ -14,8 +14,11 @@ use super::request::TurnSnapshot;
 use crate::event::{Event, EventPayload};
 use crate::update::ConversationState;
 
-/// How many of the last events are kept at hand; older ones are read from the store.
-const RECENT: usize = 256;
+/// How many of the last events are kept at hand for followers; older ones are read from the store.
+const RECENT: usize = 64;
+
+/// How many calls that have ended keep their live output for followers that are late.
+const ENDED: usize = 16;
 
 /// Whether a block of the draft is text or thinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,15 @@ pub(crate) struct AnswerDraft {
     pub(crate) blocks: BTreeMap<u32, (BlockKind, String)>,
 }
 
+/// The live output of a call.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) progress: Progress,
+    /// Set when the call's response is durable: nothing more comes, and only who has not shown the response yet
+    /// has use for it.
+    pub(crate) ended: bool,
+}
+
 /// What followers see, behind one lock that is never held while anything waits.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -41,8 +53,12 @@ pub(crate) struct Seen {
     pub(crate) state: Option<Arc<ConversationState>>,
     pub(crate) state_version: u64,
     pub(crate) draft: Option<AnswerDraft>,
-    pub(crate) progress: BTreeMap<ToolCallId, Progress>,
+    pub(crate) output: BTreeMap<ToolCallId, Output>,
     pub(crate) closed: bool,
+    /// The calls of which the output is kept although they have ended, oldest first.
+    ended: VecDeque<ToolCallId>,
+    /// The last attempt that was begun.
+    attempt: Option<(TurnId, u32)>,
 }
 
 impl Seen {
@@ -51,6 +67,35 @@ impl Seen {
         let first = self.recent.front()?.sequence;
         let at = usize::try_from(sequence.checked_sub(first)?).ok()?;
         self.recent.get(at).cloned()
+    }
+
+    /// Keeps an event at hand, if anybody follows. What is at hand has no gap.
+    fn keep(&mut self, event: &Arc<Event>, followed: bool) {
+        if !followed || self.end != Some(event.sequence) {
+            self.recent.clear();
+        }
+        self.end = Some(event.sequence + 1);
+        if followed {
+            self.recent.push_back(event.clone());
+            if self.recent.len() > RECENT {
+                self.recent.pop_front();
+            }
+        }
+    }
+
+    /// The output of a call is complete. Followers that are late show the rest of it before the response.
+    fn end_output(&mut self, call: ToolCallId, followed: bool) {
+        if !followed {
+            self.output.remove(&call);
+        } else if let Some(output) = self.output.get_mut(&call) {
+            output.ended = true;
+            self.ended.push_back(call);
+            if self.ended.len() > ENDED
+                && let Some(oldest) = self.ended.pop_front()
+            {
+                self.output.remove(&oldest);
+            }
+        }
     }
 }
 
@@ -91,17 +136,12 @@ impl Feed {
         let followed = self.is_followed();
         let mut seen = self.seen();
         for event in events {
-            seen.end = Some(event.sequence + 1);
-            if let EventPayload::AssistantMessage(_) = event.payload {
-                seen.draft = None;
+            match &event.payload {
+                EventPayload::AssistantMessage(_) => seen.draft = None,
+                EventPayload::ToolCallResponse(response) => seen.end_output(response.call_id, followed),
+                _ => {}
             }
-            if let EventPayload::ToolCallResponse(response) = &event.payload {
-                seen.progress.remove(&response.call_id);
-            }
-            seen.recent.push_back(event.clone());
-            if seen.recent.len() > RECENT {
-                seen.recent.pop_front();
-            }
+            seen.keep(event, followed);
         }
         if followed {
             seen.state = Some(Arc::new(state()));
@@ -132,8 +172,16 @@ impl Feed {
 
     /// Begins the draft of an attempt.
     pub(crate) fn begin_attempt(&self, turn_id: TurnId, attempt: u32) {
-        self.seen().draft = Some(AnswerDraft { turn_id, attempt, blocks: BTreeMap::new() });
+        let mut seen = self.seen();
+        seen.attempt = Some((turn_id, attempt));
+        seen.draft = Some(AnswerDraft { turn_id, attempt, blocks: BTreeMap::new() });
+        drop(seen);
         self.notify();
+    }
+
+    /// The first attempt of a turn that followers have seen nothing of.
+    pub(crate) fn next_attempt(&self, turn_id: TurnId) -> u32 {
+        self.seen().attempt.filter(|(begun, _)| *begun == turn_id).map_or(1, |(_, attempt)| attempt + 1)
     }
 
     /// Adds to the draft of the attempt that a request makes; what an earlier one still says is dropped.
@@ -154,10 +202,15 @@ impl Feed {
         self.seen().draft = None;
     }
 
-    /// Shows the live output of a call.
-    pub(crate) fn show_progress(&self, call: ToolCallId, progress: Progress) {
-        self.seen().progress.insert(call, progress);
+    /// Where a call writes its live output. A call that goes on after a question goes on with the same output.
+    pub(crate) fn output(&self, call: ToolCallId) -> Progress {
+        let mut seen = self.seen();
+        let output = seen.output.entry(call);
+        let progress =
+            output.or_insert_with(|| Output { progress: Progress::default(), ended: false }).progress.clone();
+        drop(seen);
         self.notify();
+        progress
     }
 
     /// Ends the streams of all followers.

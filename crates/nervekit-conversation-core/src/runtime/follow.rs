@@ -20,6 +20,9 @@ use crate::update::{ConversationState, Cursor, Scope, Update, Updates};
 /// How many events are read from the store at once.
 const PAGE: usize = 64;
 
+/// What the count of commits says once the core is shut down and wide followers end.
+pub(super) const CLOSED: u64 = u64::MAX;
+
 /// What a follower has shown of the answer under way.
 #[derive(Debug)]
 struct Position {
@@ -144,6 +147,12 @@ impl Follower {
             self.show_rest(event, answer);
             self.answer = Some(answer.message.plain_text());
         }
+        if let EventPayload::ToolCallResponse(response) = &event.payload {
+            let output = self.feed.seen().output.get(&response.call_id).map(|output| output.progress.clone());
+            if let Some(output) = output {
+                self.show_progress(response.call_id, &output);
+            }
+        }
         let cursor = Cursor::after(event.sequence + 1);
         self.out.push_back(Update::Event { event: event.clone(), cursor });
         if let EventPayload::ExecutionState(state) = &event.payload {
@@ -220,10 +229,10 @@ impl Follower {
                 self.show_block(*kind, *block, text);
             }
         }
-        for (call, progress) in &seen.progress {
-            self.show_progress(*call, progress);
+        for (call, output) in seen.output.iter().filter(|(_, output)| !output.ended) {
+            self.show_progress(*call, &output.progress);
         }
-        self.progress.retain(|call, _| seen.progress.contains_key(call));
+        self.progress.retain(|call, _| seen.output.contains_key(call));
         if let Some(state) = &seen.state
             && seen.state_version > self.state_version
         {
@@ -272,7 +281,8 @@ impl Follower {
         let running: Vec<(Progress, u64)> = {
             let seen = self.feed.seen();
             let shown = |call| self.progress.get(call).copied().unwrap_or(0);
-            seen.progress.iter().map(|(call, progress)| (progress.clone(), shown(call))).collect()
+            let running = seen.output.iter().filter(|(_, output)| !output.ended);
+            running.map(|(call, output)| (output.progress.clone(), shown(call))).collect()
         };
         let mut events: Vec<BoxFuture<'_, bool>> =
             vec![self.changed.changed().map(|result| result.is_ok()).boxed()];
@@ -338,7 +348,9 @@ impl WideFollower {
             if let Some(update) = self.out.pop_front() {
                 return Ok(Some(update));
             }
-            self.changed.mark_unchanged();
+            if *self.changed.borrow_and_update() == CLOSED {
+                return Ok(None);
+            }
             let (entries, next) = self.store.index_from(self.place, PAGE).await?;
             if next == self.place && self.changed.changed().await.is_err() {
                 return Ok(None);

@@ -1,6 +1,8 @@
 //! From events to the model's context: pure, total, and extended event by event, so that the cost of a turn does
 //! not grow with history.
 
+mod cache;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,7 +12,9 @@ use nervekit_harness::{
 use nervekit_permissions::CallOrigin;
 use nervekit_types::AssetId;
 
-use crate::event::{Event, EventPayload, ToolCallResponse, UserMessageEvent};
+use crate::event::{Event, EventLink, EventPayload, ToolCallResponse, UserMessageEvent};
+
+pub(crate) use cache::ProjectionCache;
 
 /// What the selected path ends with, as far as the model is concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,7 @@ pub(crate) enum Tail {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projection {
     assets: Arc<BTreeSet<AssetId>>,
+    images: Arc<BTreeSet<AssetId>>,
     messages: Messages,
     open: Option<OpenMessage>,
     tail: Tail,
@@ -60,11 +65,35 @@ impl Projection {
         self.assets.clone()
     }
 
+    /// The images among the messages: their bytes go into each request.
+    pub(crate) fn images(&self) -> Arc<BTreeSet<AssetId>> {
+        self.images.clone()
+    }
+
+    /// How many messages there are, roughly: those of an open message are not counted.
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Takes in the events between one that was taken in last and the head. Says whether they are one path.
+    pub(crate) fn continue_to(&mut self, mut last: EventLink, head: EventLink, events: &[Event]) -> bool {
+        for event in events {
+            if event.previous != Some(last) {
+                return false;
+            }
+            last = EventLink::new(event.id, event.sequence);
+            self.extend(event);
+        }
+        last == head
+    }
+
     /// Takes in the next event of the path.
     pub(crate) fn extend(&mut self, event: &Event) {
         match &event.payload {
             EventPayload::UserMessage(message) if !message.images.is_empty() => {
-                Arc::make_mut(&mut self.assets).extend(message.images.iter().map(|image| image.asset_id));
+                let images = message.images.iter().map(|image| image.asset_id);
+                Arc::make_mut(&mut self.images).extend(images.clone());
+                Arc::make_mut(&mut self.assets).extend(images);
             }
             EventPayload::ToolCallResponse(response)
                 if response.complete.is_some() || !response.attachments.is_empty() =>

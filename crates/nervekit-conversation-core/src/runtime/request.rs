@@ -1,12 +1,12 @@
 //! One model request: resources, hooks, the stream, and what is found out about the calls of its answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use nervekit_harness::{
-    AssistantMessage, ContentBlock, ImageSource, Messages, ModelEvent, ModelInfo, ModelRequest, Origin,
-    ProviderError, ToolSpec, UserMessage,
+    AssistantMessage, Messages, ModelEvent, ModelInfo, ModelRequest, Origin, ProviderError, ToolSpec,
+    UserMessage,
 };
 use nervekit_permissions::{PolicyDocument, SelectorKind};
 use nervekit_tools::{Catalog, HandledBy, Tool};
@@ -29,6 +29,7 @@ pub(crate) struct TurnSnapshot {
     pub(crate) config: ConversationConfig,
     pub(crate) project: Arc<ProjectRecord>,
     pub(crate) messages: Messages,
+    pub(crate) images: Arc<BTreeSet<AssetId>>,
     pub(crate) policy: Option<Arc<PolicyDocument>>,
     pub(crate) delegated: bool,
 }
@@ -60,7 +61,7 @@ impl Answer {
         Self::failed(FailureReason::Resources, format!("the request failed for an internal reason: {panic}"))
     }
 
-    fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
+    pub(crate) fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
         Self::Failed { reason, message: message.into() }
     }
 }
@@ -80,7 +81,7 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
     };
     let offered = offered(&catalog, &turn, &resources, &info);
     let mut request = build(&turn, &resources, &offered, &info).thinking(model.thinking);
-    match images(&core, &request.messages).await {
+    match images(&core, &turn.images).await {
         Ok(assets) => request = request.assets(Arc::new(assets)),
         Err(message) => return Answer::failed(FailureReason::Resources, message),
     }
@@ -207,16 +208,11 @@ fn build(
 }
 
 /// The bytes of the images that the messages name. They are inlined only while a request is built.
-async fn images(core: &Inner, messages: &Messages) -> Result<BTreeMap<AssetId, bytes::Bytes>, String> {
+async fn images(core: &Inner, named: &BTreeSet<AssetId>) -> Result<BTreeMap<AssetId, bytes::Bytes>, String> {
     let mut assets = BTreeMap::new();
-    for block in messages.iter().flat_map(|message| message.content()) {
-        if let ContentBlock::Image(image) = block
-            && let ImageSource::Asset(id) = image.source
-            && let std::collections::btree_map::Entry::Vacant(place) = assets.entry(id)
-        {
-            let bytes = core.assets.read(id, 0..u64::MAX).await;
-            place.insert(bytes.map_err(|error| format!("an image cannot be read: {error}"))?);
-        }
+    for id in named {
+        let bytes = core.assets.read(*id, 0..u64::MAX).await;
+        assets.insert(*id, bytes.map_err(|error| format!("an image cannot be read: {error}"))?);
     }
     Ok(assets)
 }

@@ -76,6 +76,17 @@ impl StoreError {
         }
     }
 
+    /// A store in which something is not as it must be.
+    ///
+    /// ```
+    /// use nervekit_conversation_core::StoreError;
+    /// assert_eq!(StoreError::damaged("a row is missing").http_status(), 500);
+    /// ```
+    #[must_use]
+    pub fn damaged(what: impl Into<Box<str>>) -> Self {
+        Self::Damaged(what.into())
+    }
+
     /// What commands are answered while finished work waits for the store.
     pub(crate) fn in_trouble() -> Self {
         Self::Backend(BackendError::unavailable(

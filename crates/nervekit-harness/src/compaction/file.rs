@@ -8,8 +8,6 @@ use serde_json::Value;
 
 use crate::message::Message;
 
-const HEADING: &str = "## Files (exact)";
-
 /// The files that tools read and changed, carried from summary to summary exactly: the list is never left to
 /// the model.
 ///
@@ -33,6 +31,8 @@ pub struct FileList {
 }
 
 impl FileList {
+    pub(super) const HEADING: &str = "## Files (exact)";
+
     /// Adds what these messages touched.
     pub fn collect<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) {
         let mut open = Vec::new();
@@ -69,7 +69,7 @@ impl FileList {
     #[must_use]
     pub fn split(summary: &str) -> (&str, Self) {
         let mut files = Self::default();
-        let Some((text, list)) = summary.rsplit_once(HEADING) else {
+        let Some((text, list)) = summary.rsplit_once(Self::HEADING) else {
             return (summary, files);
         };
         for line in list.lines() {
@@ -96,7 +96,7 @@ fn unquote(text: &str) -> Option<String> {
 
 impl fmt::Display for FileList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HEADING)?;
+        f.write_str(Self::HEADING)?;
         for (verb, paths) in [("read", &self.read), ("changed", &self.changed)] {
             for path in paths {
                 write!(f, "\n- {verb} {}", Value::from(path.as_str()))?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::compaction::{Compaction, CompactionError, CompactionPlan};
+use crate::compaction::{Compaction, CompactionError, CompactionPlan, FileList};
 use crate::estimate::{TokenEstimator, message_tokens};
 use crate::message::{
     AssistantMessage, ContentBlock, Message, Messages, Origin, StopReason, Usage, UserMessage, is_blank,
@@ -35,6 +35,15 @@ const CLIPS: [usize; 4] = [8_000, 2_000, 500, 120];
 ///
 /// Long texts are clipped, and the oldest entries left out, as far as it takes to stay within
 /// [`CompactionPlan::request_tokens`].
+///
+/// ```
+/// use nervekit_harness::compaction::{CompactionPlan, summary_request};
+/// use nervekit_harness::{HeuristicTokens, ModelRequest};
+///
+/// fn ask(plan: &CompactionPlan) -> ModelRequest {
+///     summary_request(plan, Some("keep the error messages word for word"), &HeuristicTokens)
+/// }
+/// ```
 #[must_use]
 pub fn summary_request(
     plan: &CompactionPlan,
@@ -128,6 +137,15 @@ fn is_summary(message: &Message) -> bool {
 ///
 /// A refusal, a summary that was cut, an empty one, and one that does not shrink the context are errors. The
 /// usage of kept answers is cleared: it counted messages that are gone.
+///
+/// ```
+/// use nervekit_harness::compaction::{CompactionPlan, apply};
+/// use nervekit_harness::{AssistantMessage, CompactionError, HeuristicTokens, Messages};
+///
+/// fn shorter(plan: &CompactionPlan, answer: &AssistantMessage) -> Result<Messages, CompactionError> {
+///     Ok(apply(plan, answer, &HeuristicTokens)?.messages)
+/// }
+/// ```
 pub fn apply(
     plan: &CompactionPlan,
     answer: &AssistantMessage,
@@ -140,7 +158,8 @@ pub fn apply(
     if is_blank(&text) {
         return Err(CompactionError::EmptySummary);
     }
-    let mut summary = text.trim().to_owned();
+    // The exact list is ours alone: a model that writes its heading must not add to it.
+    let mut summary = text.trim().replace(FileList::HEADING, "## Files");
     if !plan.files.is_empty() {
         let _ = write!(summary, "\n\n{}", plan.files);
     }
@@ -153,13 +172,9 @@ pub fn apply(
         Message::Assistant(answer) => Message::Assistant(answer.usage(Usage::default())),
         other => other,
     });
-    Ok(Compaction {
-        messages: std::iter::once(message).chain(kept).collect::<Messages>(),
-        summary,
-        first_kept: plan.first_kept,
-        splits_turn: plan.splits_turn,
-        tokens_before: plan.tokens_before,
-        tokens_after,
-        usage: answer.usage,
-    })
+    let messages = std::iter::once(message).chain(kept).collect::<Messages>();
+    Ok(Compaction::new(summary, plan.first_kept, messages)
+        .splits_turn(plan.splits_turn)
+        .tokens(plan.tokens_before, tokens_after)
+        .usage(answer.usage))
 }

@@ -31,7 +31,6 @@ impl HttpClient {
     }
 
     /// A client with other timeouts.
-    #[must_use]
     pub fn builder() -> HttpClientBuilder {
         HttpClientBuilder {
             connect: Duration::from_secs(20),

@@ -7,8 +7,8 @@
 //!   `finish_reason` is an error.
 //! - An unknown `finish_reason` is [`StopReason::Other`](crate::StopReason::Other), which runs no tools. `stop`
 //!   with calls is [`StopReason::ToolUse`](crate::StopReason::ToolUse), because many servers say so. A call in
-//!   an answer that was cut (`length`) does not run, even if its JSON is complete. `error` and DeepSeek's
-//!   `insufficient_system_resource` are errors.
+//!   an answer that was cut (`length`) does not run, even if its JSON is complete. `error` and
+//!   `insufficient_system_resource` (`DeepSeek`) are errors.
 //! - A call is told from the next one by its `index`, by its `id`, or, when both are missing or always the same,
 //!   by a new name or by arguments that are complete. A missing id is made from the response's id. Arguments
 //!   may come in pieces, at once, or as an object.

@@ -140,11 +140,8 @@ mod tests {
         assert_eq!(data(&expected), ["{\"a\":1}", "two\nlines", "", " spaced é中\u{1F600} ", "last"]);
         assert_eq!(expected[1].name.as_deref(), Some("late"));
         assert_eq!(expected[2].name, None);
-        let mixed: String = STREAM
-            .split('\n')
-            .zip(["\n", "\r\n", "\r"].iter().cycle())
-            .map(|(a, b)| format!("{a}{b}"))
-            .collect();
+        let ends = ["\n", "\r\n", "\r"].into_iter().cycle();
+        let mixed = STREAM.split('\n').zip(ends).fold(String::new(), |text, (line, end)| text + line + end);
         for text in [
             STREAM.to_owned(),
             STREAM.replace('\n', "\r\n"),

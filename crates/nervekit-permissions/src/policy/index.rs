@@ -22,7 +22,12 @@ pub(super) struct Index {
     groups: Dimension<String>,
     risks: Dimension<Risk>,
     origins: Dimension<CallOrigin>,
+    /// The first words of `commandPrefix`.
+    programs: Dimension<String>,
 }
+
+/// With more programs in one command than this, rules about commands are not told apart by the index.
+const MAXIMUM_PROGRAMS: usize = 4;
 
 #[derive(Clone, Debug)]
 struct Dimension<K> {
@@ -82,12 +87,16 @@ impl Index {
             kinds: Dimension::new(when.clone().map(|when| when.tool_kinds.as_slice()), words),
             groups: Dimension::new(when.clone().map(|when| when.tool_groups.as_slice()), words),
             risks: Dimension::new(when.clone().map(|when| when.base_risks.as_slice()), words),
-            origins: Dimension::new(when.map(|when| when.origins.as_slice()), words),
+            origins: Dimension::new(when.clone().map(|when| when.origins.as_slice()), words),
+            programs: Dimension::new(
+                when.map(|when| when.command_prefix.get(..1).unwrap_or_default()),
+                words,
+            ),
         }
     }
 
-    /// The rules that may be about a call, the strongest first. Of a tool in several groups it is only sure
-    /// that every matching rule is among them.
+    /// The rules that may be about a call, the strongest first. Of a tool in several groups, and of a command
+    /// with many programs in it, it is only sure that every matching rule is among them.
     pub(super) fn candidates<'i>(&'i self, call: &ResolvedCall) -> impl Iterator<Item = usize> + use<'i> {
         let groups = match call.descriptor.groups.as_slice() {
             [] => Some(self.groups.open.as_slice()),
@@ -100,9 +109,13 @@ impl Index {
             self.risks.of(&call.risk),
             self.origins.of(&call.origin),
         ];
+        let programs = self.programs_of(call);
         let word = move |at: usize| {
             let bits = |bits: &[u64]| bits.get(at).copied().unwrap_or_default();
-            dimensions.iter().fold(groups.map_or(u64::MAX, bits), |all, some| all & bits(some))
+            let groups = groups.map_or(u64::MAX, bits);
+            let programs =
+                programs.map_or(u64::MAX, |known| known.iter().fold(0, |any, some| any | bits(some)));
+            dimensions.iter().fold(groups & programs, |all, some| all & bits(some))
         };
         let (mut at, mut left, words) = (0, word(0), self.words);
         std::iter::from_fn(move || {
@@ -117,5 +130,19 @@ impl Index {
             left &= left - 1;
             Some(at * 64 + usize::try_from(bit).unwrap_or_default())
         })
+    }
+
+    /// For each program in the command, the rules that name it and those that name none; `None` when that
+    /// would not tell them apart.
+    fn programs_of(&self, call: &ResolvedCall) -> Option<[&[u64]; MAXIMUM_PROGRAMS]> {
+        let mut programs = [self.programs.open.as_slice(); MAXIMUM_PROGRAMS];
+        let Some(command) = &call.command else { return Some(programs) };
+        if command.exhausted || command.inner.len() > MAXIMUM_PROGRAMS {
+            return None;
+        }
+        for (slot, words) in programs.iter_mut().zip(&command.inner) {
+            *slot = self.programs.of(words.first().map_or("", String::as_str));
+        }
+        Some(programs)
     }
 }

@@ -188,7 +188,9 @@ impl CompiledMatcher {
     /// The reading of a deny or prompt: both forms, under every root, and outside all roots.
     fn restricts(&self, select: Option<&PathSelect>, path: &PathTarget) -> Reach {
         let mut most = Reach::None;
-        for form in [&path.resolved, &path.lexical] {
+        // Where no link was followed the typed form also names every root of the resolved one.
+        let linked = path.resolved.absolute != path.lexical.absolute;
+        for form in [Some(&path.lexical), linked.then_some(&path.resolved)].into_iter().flatten() {
             if !self.source.absolute {
                 for rooted in &form.rooted {
                     if self.root.as_ref().is_none_or(|root| *root == rooted.root) {
@@ -254,17 +256,22 @@ fn is_below(path: &str, folder: &str) -> bool {
 }
 
 fn restricts_name(select: Option<&PathSelect>, name: &str, scope: TargetScope) -> Reach {
-    let (itself, below) = match select {
-        None => (true, true),
-        Some(PathSelect::Exact(exact)) => (name == exact, is_below(exact, name)),
-        Some(PathSelect::Subtree(subtree)) => (is_below(name, subtree), is_below(subtree, name)),
-        Some(PathSelect::Pattern(pattern)) => (pattern.matches(name), pattern.reaches_below(name)),
+    let itself = match select {
+        None => true,
+        Some(PathSelect::Exact(exact)) => name == exact,
+        Some(PathSelect::Subtree(subtree)) => is_below(name, subtree),
+        Some(PathSelect::Pattern(pattern)) => pattern.matches(name),
     };
-    match scope {
-        _ if itself => Reach::Whole,
-        TargetScope::Tree if below => Reach::Part,
-        _ => Reach::None,
+    if itself {
+        return Reach::Whole;
     }
+    let below = scope == TargetScope::Tree
+        && match select {
+            None => true,
+            Some(PathSelect::Exact(inner) | PathSelect::Subtree(inner)) => is_below(inner, name),
+            Some(PathSelect::Pattern(pattern)) => pattern.reaches_below(name),
+        };
+    if below { Reach::Part } else { Reach::None }
 }
 
 impl HostSelect {

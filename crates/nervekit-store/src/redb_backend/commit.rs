@@ -163,3 +163,10 @@ impl<'txn> Rows<'txn> {
 pub(super) fn last(database: &Database) -> Result<Option<CommitNumber>, Failure> {
     layout::last(&database.begin_read()?.open_table(META)?)
 }
+
+/// Stores the map of free pages with an empty commit, so that a crash before the next one needs no repair.
+pub(super) fn store_free_pages(database: &Database) -> Result<(), Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    Ok(transaction.commit()?)
+}

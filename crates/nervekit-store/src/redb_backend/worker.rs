@@ -1,8 +1,9 @@
 //! The two threads of a backend: one writes, one reads what may take long.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nervekit_conversation_core::{BackendError, Change, WriteSet};
 use tokio::sync::oneshot;
@@ -62,10 +63,18 @@ impl Drop for Worker {
     }
 }
 
+/// How long no write must have come before the map of free pages is stored.
+const QUIET: Duration = Duration::from_millis(250);
+
 /// Works jobs until there are no more; writes that wait together are committed together.
+///
+/// After a crash redb has to read the whole file to find out which pages are free, ten seconds for a million
+/// events, unless the last commit has stored that. Doing so takes two more syncs, which no caller should wait
+/// for, so it is done when there is nothing else to do: a host is idle, or waits for a model, most of its time.
 pub(super) fn run(connection: &Arc<Connection>, jobs: &Receiver<Job>) {
     let mut next = jobs.recv().ok();
     while let Some(job) = next.take() {
+        let mut wrote = false;
         match job {
             Job::Run(work) => work(connection),
             Job::Write(sets, reply) => {
@@ -82,9 +91,20 @@ pub(super) fn run(connection: &Arc<Connection>, jobs: &Receiver<Job>) {
                     }
                 }
                 group.commit(connection);
+                wrote = true;
             }
         }
-        if next.is_none() {
+        if next.is_none() && wrote {
+            next = match jobs.recv_timeout(QUIET) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Disconnected) => None,
+                Err(RecvTimeoutError::Timeout) => {
+                    // Nobody waits for it: a failure shows in the next call, which opens the file again.
+                    let _ = connection.with(commit::store_free_pages);
+                    jobs.recv().ok()
+                }
+            };
+        } else if next.is_none() {
             next = jobs.recv().ok();
         }
     }

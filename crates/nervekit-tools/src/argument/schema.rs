@@ -5,11 +5,12 @@ use serde_json::{Map, Value};
 
 use super::ArgumentError;
 
-/// Says `additionalProperties: false` of every object with known properties, and leaves out what only a
-/// validator reads.
+/// Says `additionalProperties: false` of every object with known properties, and leaves out what no model needs.
 pub(super) fn close(schema: &mut Value) {
     if let Value::Object(root) = schema {
         root.remove("$schema");
+        // The tool has a description of its own.
+        root.remove("description");
         // Arguments are an object even where the type has no fields.
         root.entry("type").or_insert_with(|| "object".into());
         root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -23,6 +24,14 @@ fn close_below(schema: &mut Value) {
             // A property may be called `title` too: a title is a text.
             if map.get("title").is_some_and(Value::is_string) {
                 map.remove("title");
+            }
+            // Number formats of Rust (`uint64`): the bounds say it, and not every service knows them.
+            if map.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int")) {
+                map.remove("format");
+            }
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                // The first paragraph of a doc comment is for every reader, what follows for those of Rust.
+                *text = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
             }
             if map.get("properties").is_some_and(Value::is_object) {
                 map.entry("additionalProperties").or_insert(Value::Bool(false));

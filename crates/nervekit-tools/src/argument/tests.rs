@@ -1,6 +1,10 @@
 use super::*;
 use serde_json::json;
 
+/// One replacement,
+/// in one place.
+///
+/// What follows is for readers of Rust.
 #[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
 struct Edit {
     old_text: String,
@@ -162,7 +166,11 @@ fn the_schema_is_closed_and_has_no_titles() {
     let schema = ArgumentType::of::<All>().schema().clone();
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(schema["properties"]["edits"]["items"]["additionalProperties"], false);
-    assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
+    assert_eq!(schema["properties"]["edits"]["items"]["description"], "One replacement, in one place.");
+    for gone in ["title", "$schema", "description"] {
+        assert!(schema.get(gone).is_none(), "{gone}");
+    }
+    assert!(schema["properties"]["limit"].get("format").is_none());
     // A property of that name is not a title.
     let text = schema.to_string();
     assert!(text.contains(r#""title":{"#), "{text}");

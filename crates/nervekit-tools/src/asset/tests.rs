@@ -1,74 +1,20 @@
 use super::*;
+use crate::testing::asset_store_conformance;
 
 fn id(key: &str) -> AssetId {
     AssetId::from_key(key)
 }
 
-/// What every store must do; both stores are run through it.
-async fn conformance(store: impl AssetStore) {
-    let bytes = Bytes::from(vec![7; 100_000]);
-    let facts = store.write(id("a"), ByteStream::from(bytes.clone())).await.unwrap();
-    assert_eq!((facts.byte_length, facts.digest, facts.finished), (100_000, Some(Digest::of(&bytes)), true));
-
-    // An id is written once.
-    let again = store.write(id("a"), ByteStream::from(Bytes::from_static(b"other"))).await;
-    assert!(matches!(again, Err(AssetError::Exists { .. })));
-    assert_eq!(store.read(id("a"), 0..u64::MAX).await.unwrap(), bytes);
-
-    // Ranges are clipped, in any position.
-    for range in [0..0, 99_999..100_001, 100_000..100_005, 5..u64::MAX] {
-        let wanted = 100_000.min(range.end).saturating_sub(range.start.min(100_000));
-        assert_eq!(store.read(id("a"), range).await.unwrap().len() as u64, wanted);
-    }
-    #[expect(clippy::reversed_empty_ranges, reason = "a caller may ask for it")]
-    let reversed = 5..3;
-    assert!(store.read(id("a"), reversed).await.unwrap().is_empty());
-    assert!(matches!(store.read(id("none"), 0..1).await, Err(AssetError::NotFound { .. })));
-
-    // A stream that fails leaves nothing that counts as an asset.
-    let failing = ByteStream::new(Failing(0));
-    assert!(store.write(id("b"), failing).await.is_err());
-    assert!(matches!(store.read(id("b"), 0..1).await, Err(AssetError::NotFound { .. })));
-    store.write(id("b"), ByteStream::from(Bytes::new())).await.unwrap();
-
-    let mut ids = [id("a"), id("b")];
-    ids.sort();
-    let listed: Vec<AssetId> = store.list(None).await.unwrap().iter().map(|facts| facts.id).collect();
-    assert_eq!(listed, ids);
-    let listed = store.list(Some(ids[0])).await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert!(listed[0].finished);
-    assert!(store.list(Some(ids[1])).await.unwrap().is_empty());
-
-    store.remove(id("a")).await.unwrap();
-    store.remove(id("a")).await.unwrap();
-    assert!(matches!(store.read(id("a"), 0..1).await, Err(AssetError::NotFound { .. })));
-}
-
-struct Failing(u8);
-
-impl Stream for Failing {
-    type Item = io::Result<Bytes>;
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0 += 1;
-        Poll::Ready(Some(if self.0 == 1 {
-            Ok(Bytes::from_static(b"x"))
-        } else {
-            Err(io::Error::other("broken"))
-        }))
-    }
-}
-
 #[tokio::test]
 async fn the_memory_store_conforms() {
-    conformance(MemoryAssetStore::default()).await;
-    conformance(Arc::new(MemoryAssetStore::default()) as Arc<dyn AssetStore>).await;
+    asset_store_conformance(MemoryAssetStore::default()).await;
+    asset_store_conformance(Arc::new(MemoryAssetStore::default()) as Arc<dyn AssetStore>).await;
 }
 
 #[tokio::test]
 async fn the_file_store_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    conformance(FileAssetStore::new(folder.path().join("deep/er"))).await;
+    asset_store_conformance(FileAssetStore::new(folder.path().join("deep/er"))).await;
 }
 
 struct Receiver(tokio::sync::mpsc::Receiver<Bytes>);

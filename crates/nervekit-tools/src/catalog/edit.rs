@@ -19,6 +19,13 @@ use crate::output::{FileAccess, FileFact, ToolOutput, UserProjection};
 use crate::tool::Tool;
 
 /// The arguments of `edit`.
+///
+/// ```
+/// use nervekit_tools::catalog::EditFile;
+/// let args: EditFile = serde_json::from_str(r#"{"path": "a", "edits": [{"old_text": "x", "new_text": "y"}]}"#)?;
+/// assert_eq!(args.edits.len(), 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct EditFile {
@@ -91,13 +98,13 @@ fn change(context: &ToolContext, args: &EditFile) -> Result<ToolOutput, ToolErro
     let Difference { text, added, removed } = difference;
     let counts = format!("+{added} -{removed} lines");
     if args.dry_run {
-        let output =
-            ToolOutput::text(&*text).status(format!("`{name}` would change ({counts}); nothing was written"));
+        let output = ToolOutput::verbatim(&*text)
+            .status(format!("`{name}` would change ({counts}); nothing was written"));
         return Ok(output.summary(UserProjection::diff(text, added, removed)));
     }
     replace_seen(path, Some(seen), &edited)?;
     let fact = FileFact::new(ToolContext::file_key(path), FileAccess::Written, Digest::of(&edited));
-    let output = ToolOutput::text(&*text).status(format!("edited `{name}` ({counts})"));
+    let output = ToolOutput::verbatim(&*text).status(format!("edited `{name}` ({counts})"));
     Ok(output.summary(UserProjection::diff(text, added, removed)).file(fact))
 }
 

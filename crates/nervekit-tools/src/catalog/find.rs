@@ -11,13 +11,20 @@ use crate::context::ToolContext;
 use crate::definition::ToolDefinition;
 use crate::error::ToolError;
 use crate::executor::{ToolCall, ToolExecutor};
-use crate::local::walk::Walk;
+use crate::local::walk::{self, Walk};
 use crate::outcome::ToolOutcome;
 use crate::output::{ToolOutput, UserProjection};
 use crate::projection::{Keep, OutputBudget};
 use crate::tool::Tool;
 
 /// The arguments of `find`.
+///
+/// ```
+/// use nervekit_tools::catalog::Find;
+/// let args: Find = serde_json::from_str(r#"{"pattern": "*.rs"}"#)?;
+/// assert_eq!(args.path, None);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Find {
@@ -29,6 +36,9 @@ pub struct Find {
     /// Also entries that begin with a dot.
     #[serde(default)]
     pub hidden: bool,
+    /// Before each file, its size in bytes and a tab.
+    #[serde(default)]
+    pub sizes: bool,
     /// How many results at most. Default: 200.
     #[schemars(range(min = 1, max = 2_000))]
     pub limit: Option<usize>,
@@ -87,6 +97,7 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
     let target =
         context.target("path").ok_or_else(|| ToolError::new("no folder was decided for this call"))?;
     let limit = args.limit.unwrap_or(200).clamp(1, 2_000);
+    let prefix = walk::prefix(args.path.as_deref());
     let mut walk = Walk::new(context, target, args.hidden, true)?;
     let mut text = String::new();
     let (mut shown, mut more) = (0, false);
@@ -99,7 +110,14 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
             break;
         }
         shown += 1;
-        text.push_str(&entry.relative.replace(['\n', '\r'], "\u{fffd}"));
+        if args.sizes && entry.kind == EntryKind::File {
+            let size =
+                entry.path().and_then(|path| path.metadata()).map(|metadata| metadata.length.to_string());
+            text.push_str(size.as_deref().unwrap_or("?"));
+            text.push('\t');
+        }
+        text.push_str(&prefix);
+        text.push_str(&entry.shown());
         text.push_str(if entry.kind == EntryKind::Folder { "/\n" } else { "\n" });
     }
     if shown == 0 {

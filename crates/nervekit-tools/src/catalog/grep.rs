@@ -1,6 +1,7 @@
 //! `grep`: lines of files that match a regular expression.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch,
 };
 use nervekit_permissions::{
-    DecidedPath, DecidedTarget, EntryKind, Risk, TargetSelector, ToolDescriptor, ToolKind,
+    DecidedPath, DecidedTarget, EffectiveArguments, EntryKind, Risk, TargetSelector, ToolDescriptor, ToolKind,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,13 +22,20 @@ use crate::definition::ToolDefinition;
 use crate::error::ToolError;
 use crate::executor::{ToolCall, ToolExecutor};
 use crate::local::file::{Cancellable, open};
-use crate::local::walk::{LeftOut, Walk};
+use crate::local::walk::{self, LeftOut, Walk};
 use crate::outcome::ToolOutcome;
 use crate::output::{ToolOutput, UserProjection};
 use crate::projection::{Keep, OutputBudget, clip, plain_text};
 use crate::tool::Tool;
 
 /// The arguments of `grep`.
+///
+/// ```
+/// use nervekit_tools::catalog::Grep;
+/// let args: Grep = serde_json::from_str(r#"{"pattern": "fn main", "literal": true}"#)?;
+/// assert!(args.literal && args.context == 0);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Grep {
@@ -112,8 +120,9 @@ impl ToolExecutor for GrepExecutor {
         }
         let matcher = matcher(&args)?;
         let glob = args.glob.as_deref().map(|glob| NameGlob::new(glob, "glob")).transpose()?;
-        let output =
-            context.blocking(move |context| search(context, &args, &matcher, glob.as_ref())).await??;
+        let output = context
+            .blocking(move |context| search(context, &args, &call.arguments, &matcher, glob.as_ref()))
+            .await??;
         Ok(if context.is_cancelled() { ToolOutcome::Cancelled } else { output.into() })
     }
 }
@@ -135,6 +144,7 @@ fn matcher(args: &Grep) -> Result<RegexMatcher, ToolError> {
 fn search(
     context: &ToolContext,
     args: &Grep,
+    arguments: &EffectiveArguments,
     matcher: &RegexMatcher,
     glob: Option<&NameGlob>,
 ) -> Result<ToolOutput, ToolError> {
@@ -153,25 +163,19 @@ fn search(
         context.targets().iter().filter(|target| target.path.is_some()).collect();
     for target in &targets {
         let Some(path) = &target.path else { continue };
-        // Several trees need their names; one is what the paths are below of.
-        let prefix = if targets.len() > 1 || is_file(path) { Some(path.display()) } else { None };
+        let typed = target.target.argument().and_then(|argument| arguments.get(argument)?.as_str());
         if is_file(path) {
-            let name = prefix.unwrap_or_default();
-            open(path)?;
-            results.search(context, &mut searcher, matcher, path, &name);
+            results.search(context, &mut searcher, matcher, Ok(open(path)?), typed.unwrap_or_default());
         } else {
+            let prefix = walk::prefix(typed);
             let mut walk = Walk::new(context, target, args.hidden, true)?;
             for entry in &mut walk {
                 if entry.kind != EntryKind::File || glob.is_some_and(|glob| !glob.matches(&entry.relative)) {
                     continue;
                 }
-                let name = match &prefix {
-                    Some(prefix) if prefix != "." => {
-                        format!("{}/{}", prefix.trim_end_matches('/'), entry.relative)
-                    }
-                    _ => entry.relative,
-                };
-                results.search(context, &mut searcher, matcher, &entry.path, &name);
+                let name = format!("{prefix}{}", entry.relative);
+                let opened = entry.path().and_then(|path| path.open());
+                results.search(context, &mut searcher, matcher, opened, &name);
                 if results.full.is_some() {
                     break;
                 }
@@ -215,11 +219,11 @@ impl Results {
         context: &ToolContext,
         searcher: &mut Searcher,
         matcher: &RegexMatcher,
-        path: &DecidedPath,
+        opened: io::Result<File>,
         name: &str,
     ) {
         // Entries that vanish or may not be read do not end the search.
-        let Ok(file) = path.open() else {
+        let Ok(file) = opened else {
             self.unreadable += 1;
             return;
         };
@@ -281,7 +285,7 @@ impl FileMatches<'_> {
             if !self.results.text.is_empty() {
                 shown.push('\n');
             }
-            shown.push_str(&self.name.replace(['\n', '\r'], "\u{fffd}"));
+            shown.push_str(&walk::shown(self.name));
             shown.push('\n');
         }
         let number = number.map(|number| number.to_string()).unwrap_or_default();

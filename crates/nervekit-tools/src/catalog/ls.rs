@@ -17,6 +17,13 @@ use crate::projection::{Keep, OutputBudget};
 use crate::tool::Tool;
 
 /// The arguments of `ls`.
+///
+/// ```
+/// use nervekit_tools::catalog::Ls;
+/// let args: Ls = serde_json::from_str(r#"{"path": "src"}"#)?;
+/// assert!(!args.hidden);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Ls {
@@ -94,7 +101,7 @@ fn list(context: &ToolContext, args: &Ls) -> Result<ToolOutput, ToolError> {
             continue;
         }
         shown += 1;
-        text.push_str(&entry.relative.replace(['\n', '\r'], "\u{fffd}"));
+        text.push_str(&entry.shown());
         text.push_str(match entry.kind {
             EntryKind::Folder => "/\n",
             EntryKind::Link => "@\n",

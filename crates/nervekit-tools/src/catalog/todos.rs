@@ -40,6 +40,13 @@ impl Todo {
 }
 
 /// The arguments of `todos_set`.
+///
+/// ```
+/// use nervekit_tools::catalog::TodosSet;
+/// let args: TodosSet = serde_json::from_str(r#"{"todos": [{"todo": "test", "done": true}]}"#)?;
+/// assert!(args.todos[0].done);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct TodosSet {
@@ -48,6 +55,13 @@ pub struct TodosSet {
 }
 
 /// The arguments of `todos_get`: none.
+///
+/// ```
+/// use nervekit_tools::catalog::TodosGet;
+/// let args: TodosGet = serde_json::from_str(r#"{}"#)?;
+/// assert_eq!(args, TodosGet::default());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct TodosGet {}

@@ -18,6 +18,13 @@ use crate::projection::count_lines;
 use crate::tool::Tool;
 
 /// The arguments of `write`.
+///
+/// ```
+/// use nervekit_tools::catalog::Write;
+/// let args: Write = serde_json::from_str(r#"{"path": "a", "content": ""}"#)?;
+/// assert_eq!(args.path, "a");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Write {

@@ -1,6 +1,7 @@
 //! Walking a decided tree: in a stable order, without following links, only what may be seen.
 
-use std::io::Read as _;
+use std::ffi::OsString;
+use std::io::{self, Read as _};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nervekit_permissions::{DecidedEntry, DecidedPath, DecidedTarget, EntryFilter, EntryKind};
@@ -18,7 +19,37 @@ pub(crate) struct Found {
     /// Its path below the tree, with `/` between names; names that are not UTF-8 are decoded lossily.
     pub(crate) relative: String,
     pub(crate) kind: EntryKind,
-    pub(crate) path: DecidedPath,
+    folder: DecidedPath,
+    name: OsString,
+}
+
+impl Found {
+    /// The entry, to be opened: made on demand, because most entries of most searches are not.
+    pub(crate) fn path(&self) -> io::Result<DecidedPath> {
+        self.folder.child(&self.name)
+    }
+
+    /// The path as it may be shown: a name can hold line ends and escapes.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.relative)
+    }
+}
+
+/// What stands before the paths found in a folder, so that they can be used as they are shown: the folder as it
+/// was typed, nothing for the working directory.
+pub(crate) fn prefix(typed: Option<&str>) -> String {
+    let typed = typed.unwrap_or_default();
+    let typed = typed.strip_prefix("./").unwrap_or(typed);
+    match typed.trim_end_matches('/') {
+        "" if typed.starts_with('/') => "/".to_owned(),
+        "" | "." => String::new(),
+        folder => format!("{folder}/"),
+    }
+}
+
+/// A name with its control characters replaced.
+pub(crate) fn shown(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
 }
 
 /// What a walk left out.
@@ -95,7 +126,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    fn enter(&mut self, folder: DecidedPath, relative: String) -> std::io::Result<()> {
+    fn enter(&mut self, folder: DecidedPath, relative: String) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in folder.entries()? {
             entries.push(entry?);
@@ -151,13 +182,13 @@ impl Iterator for Walk<'_> {
                 self.levels.pop();
                 continue;
             };
-            let name = entry.name.to_string_lossy();
-            let relative = join(&level.relative, &name);
-            if name.starts_with('.') && (!self.hidden || name == ".git") {
+            let folder = level.folder.clone();
+            let shown = entry.name.to_string_lossy();
+            let relative = join(&level.relative, &shown);
+            if shown.starts_with('.') && (!self.hidden || shown == ".git") {
                 self.left_out.hidden += 1;
                 continue;
             }
-            let path = level.folder.child(&entry.name);
             if self.is_ignored(&relative, entry.kind) {
                 self.left_out.ignored += 1;
                 continue;
@@ -166,21 +197,37 @@ impl Iterator for Walk<'_> {
                 self.left_out.withheld += 1;
                 continue;
             }
-            let Ok(path) = path else {
-                self.left_out.unreadable += 1;
-                continue;
-            };
-            if self.recursive
-                && entry.kind == EntryKind::Folder
-                && self.enter(path.clone(), relative.clone()).is_err()
-            {
-                self.left_out.unreadable += 1;
+            let found = Found { relative, kind: entry.kind, folder, name: entry.name };
+            if self.recursive && found.kind == EntryKind::Folder {
+                let entered = found.path().and_then(|path| self.enter(path, found.relative.clone()));
+                self.left_out.unreadable += u64::from(entered.is_err());
             }
-            return Some(Found { relative, kind: entry.kind, path });
+            return Some(found);
         }
     }
 }
 
 fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_found_path_can_be_used_as_it_is_shown() {
+        for (typed, wanted) in [
+            (None, ""),
+            (Some("."), ""),
+            (Some("./"), ""),
+            (Some("src"), "src/"),
+            (Some("./src//"), "src/"),
+            (Some("../other"), "../other/"),
+            (Some("/"), "/"),
+            (Some("/etc"), "/etc/"),
+        ] {
+            assert_eq!(prefix(typed), wanted, "{typed:?}");
+        }
+    }
 }

@@ -49,8 +49,8 @@ pub(super) struct CallDrafts(pub(super) Vec<CallDraft>);
 
 impl CallDrafts {
     /// Adds a piece to its call, or begins one, and gives the call's place.
-    pub(super) fn add(&mut self, piece: CallPiece<'_>) -> usize {
-        let place = self.place(&piece).unwrap_or_else(|| {
+    pub(super) fn add(&mut self, piece: &CallPiece<'_>) -> usize {
+        let place = self.place(piece).unwrap_or_else(|| {
             self.0.push(CallDraft {
                 block: None,
                 index: piece.index,

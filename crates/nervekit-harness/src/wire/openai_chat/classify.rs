@@ -11,7 +11,7 @@ use crate::wire::openai_chat::surrogate::mend;
 /// The most characters of a provider's message that are kept.
 const LONGEST_MESSAGE: usize = 2_000;
 
-/// What servers say when a request is larger than the context window. Sources: OpenAI, DeepSeek, OpenRouter and
+/// What servers say when a request is larger than the context window. Sources: OpenAI, `DeepSeek`, OpenRouter and
 /// vLLM ("maximum context length"), Groq ("reduce the length of the messages"), llama.cpp ("exceeds the
 /// available context size"), xAI ("maximum prompt length"), Anthropic behind gateways ("prompt is too long",
 /// "exceed context limit"), Gemini behind gateways ("input token count … exceeds the maximum"), LM Studio
@@ -47,12 +47,11 @@ const OVERFLOW: [&str; 10] = [
 #[must_use]
 pub fn classify(status: u16, headers: &[(String, String)], body: &str, now: Timestamp) -> ProviderError {
     let document = serde_json::from_str(body).or_else(|_| serde_json::from_str(&mend(body)));
-    let mut error = match document {
-        Ok(value @ Value::Object(_)) => reported(&value, Some(status)),
-        _ => {
-            let text = if body.trim().is_empty() { "(no text)" } else { body.trim() };
-            ProviderError::new(kind(Some(status), "", text), short(text)).with_status(status)
-        }
+    let mut error = if let Ok(value @ Value::Object(_)) = document {
+        reported(&value, Some(status))
+    } else {
+        let text = if body.trim().is_empty() { "(no text)" } else { body.trim() };
+        ProviderError::new(kind(Some(status), "", text), short(text)).with_status(status)
     };
     let values = |name: &'static str| {
         headers.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_str())

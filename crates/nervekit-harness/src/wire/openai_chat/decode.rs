@@ -127,16 +127,16 @@ impl Decoder {
         if self.read > LARGEST_ANSWER {
             return Err(ProviderError::protocol(format!("the answer is larger than {LARGEST_ANSWER} bytes")));
         }
+        let mut bytes = bytes;
         if let Body::Unknown = self.body {
-            match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            bytes = bytes.trim_ascii_start();
+            match bytes.first() {
                 None => return Ok(()),
                 Some(b'{' | b'[') => self.body = Body::Document(Vec::new()),
                 Some(b'<') => {
-                    let page: String = String::from_utf8_lossy(bytes).chars().take(200).collect();
-                    return Err(ProviderError::protocol(format!(
-                        "the answer is a web page: {}",
-                        page.trim()
-                    )));
+                    let message =
+                        "the answer is a web page; check the base URL and what stands before the server";
+                    return Err(ProviderError::protocol(message));
                 }
                 Some(_) => self.body = Body::Events(SseDecoder::new()),
             }
@@ -264,7 +264,7 @@ impl Answer {
             self.refusal.push_str(refusal);
         }
         for piece in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let place = self.calls.add(CallPiece::read(piece));
+            let place = self.calls.add(&CallPiece::read(piece));
             self.call(place, outcomes);
         }
     }

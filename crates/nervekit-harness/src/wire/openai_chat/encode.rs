@@ -19,6 +19,9 @@ use crate::wire::openai_chat::ChatOptions;
 /// What stands for the output of a tool that gave none: some servers refuse an empty text.
 const NO_OUTPUT: &str = "(no output)";
 
+/// What stands for the output of a tool that gave images alone.
+const IMAGES_BELOW: &str = "(the output is shown as an image below)";
+
 /// The body of a streaming request.
 ///
 /// Every call has its one result directly behind its message; blank texts, unsigned leftovers and thinking of
@@ -93,15 +96,12 @@ fn messages(request: &ModelRequest, info: &ModelInfo, options: &ChatOptions) -> 
             Step::User(message) => messages.extend(user(message, request, info)),
             Step::Assistant { message, results } => {
                 messages.extend(assistant(message, info, options));
-                for (call, result) in &results {
-                    messages.push(tool_result(call, *result, options));
+                let mut images = Vec::new();
+                for (call, result) in results {
+                    let (message, more) = tool_result(call, result, request, info, options);
+                    messages.push(message);
+                    images.extend(more);
                 }
-                // Tool messages hold texts only, so the images follow behind the last of them.
-                let images: Vec<_> = results
-                    .iter()
-                    .filter_map(|(_, result)| *result)
-                    .flat_map(|result| parts(&result.content, request, info).0)
-                    .collect();
                 if !images.is_empty() {
                     messages.push(json!({"role": "user", "content": images}));
                 }
@@ -138,7 +138,7 @@ fn parts<'a>(
             ContentBlock::Image(image) => match image_url(image, request).filter(|_| info.images) {
                 Some(url) => images.push(json!({"type": "image_url", "image_url": {"url": url}})),
                 None => {
-                    texts.push(Cow::Owned(format!("[an image ({}) that cannot be shown]", image.media_type)))
+                    texts.push(Cow::Owned(format!("[an image ({}) that cannot be shown]", image.media_type)));
                 }
             },
             _ => {}
@@ -196,23 +196,22 @@ fn assistant(message: &AssistantMessage, info: &ModelInfo, options: &ChatOptions
     Some(Value::Object(object))
 }
 
-fn tool_result(call: &ToolCall, result: Option<&ToolResultMessage>, options: &ChatOptions) -> Value {
+/// A result as a tool message, and its images, for which a tool message has no place.
+fn tool_result(
+    call: &ToolCall,
+    result: Option<&ToolResultMessage>,
+    request: &ModelRequest,
+    info: &ModelInfo,
+    options: &ChatOptions,
+) -> (Value, Vec<Value>) {
+    let (images, texts) = result.map(|result| parts(&result.content, request, info)).unwrap_or_default();
     let content = match result {
-        None => Cow::Borrowed(NO_RESULT),
-        Some(result) => {
-            let text = result
-                .content
-                .iter()
-                .filter_map(|block| match block {
-                    ContentBlock::Text(text) if !is_blank(&text.text) => Some(&*text.text),
-                    _ => None,
-                })
-                .collect::<Vec<_>>()
-                .join("\n");
-            if text.is_empty() { Cow::Borrowed(NO_OUTPUT) } else { Cow::Owned(text) }
-        }
+        None => NO_RESULT.to_owned(),
+        Some(_) if !texts.is_empty() => texts.join("\n"),
+        Some(_) if !images.is_empty() => IMAGES_BELOW.to_owned(),
+        Some(_) => NO_OUTPUT.to_owned(),
     };
-    json!({"role": "tool", "tool_call_id": call_id(&call.id, options), "content": content})
+    (json!({"role": "tool", "tool_call_id": call_id(&call.id, options), "content": content}), images)
 }
 
 /// The id of a call as the service takes it. An id that fits stays; another one is replaced by a part of its

@@ -1,0 +1,145 @@
+//! The folders of a host.
+
+use std::path::{Path, PathBuf};
+
+use nervekit_conversation_core::BuildProblem;
+
+/// Where a host keeps things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folders {
+    pub(super) home: PathBuf,
+    pub(super) data: PathBuf,
+    pub(super) project: Option<PathBuf>,
+    pub(super) os_home: Option<PathBuf>,
+}
+
+/// The home folder of the person, as the platform says.
+pub(super) fn os_home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// Finds and makes the folders of a host that keeps conversations on disk; says everything that is wrong.
+pub(super) fn prepare(home: Option<PathBuf>, project: Option<&Path>) -> Result<Folders, Vec<BuildProblem>> {
+    let mut problems = Vec::new();
+    let project = project.and_then(|folder| existing(folder, &mut problems));
+    let home = home_folder(home);
+    let home = match home {
+        Some((home, default)) => {
+            check_home(&home, default, project.as_deref(), &mut problems);
+            if problems.is_empty() { made(&home, &mut problems) } else { None }
+        }
+        None => {
+            problems.push(BuildProblem::NoSuchFolder { folder: PathBuf::from("~/.nerve") });
+            None
+        }
+    };
+    let data = home.as_ref().and_then(|home| made(&home.join("data"), &mut problems));
+    match (home, data) {
+        (Some(home), Some(data)) if problems.is_empty() => {
+            Ok(Folders { home, data, project, os_home: os_home() })
+        }
+        _ => Err(problems),
+    }
+}
+
+/// The canonical form of a folder that must exist.
+pub(super) fn existing(folder: &Path, problems: &mut Vec<BuildProblem>) -> Option<PathBuf> {
+    match std::fs::canonicalize(folder) {
+        Ok(canonical) if canonical.is_dir() => Some(canonical),
+        Ok(_) => {
+            problems.push(BuildProblem::NoSuchFolder { folder: folder.to_owned() });
+            None
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            problems.push(BuildProblem::NoSuchFolder { folder: folder.to_owned() });
+            None
+        }
+        Err(source) => {
+            problems.push(BuildProblem::UnusableFolder { folder: folder.to_owned(), source });
+            None
+        }
+    }
+}
+
+/// The home: what the host says, else `$NERVE_HOME`, else `~/.nerve`; and whether it is the platform's default.
+fn home_folder(given: Option<PathBuf>) -> Option<(PathBuf, bool)> {
+    if let Some(home) = given {
+        return Some((home, false));
+    }
+    if let Some(home) = std::env::var_os("NERVE_HOME").filter(|home| !home.is_empty()) {
+        return Some((PathBuf::from(home), false));
+    }
+    os_home().map(|home| (home.join(".nerve"), true))
+}
+
+/// A home inside the project would lie where an agent writes. Only the platform's default home may, when the
+/// project is the person's home folder or one above it.
+fn check_home(home: &Path, default: bool, project: Option<&Path>, problems: &mut Vec<BuildProblem>) {
+    let Some(project) = project else { return };
+    if !default && nearest_existing(home).starts_with(project) {
+        problems.push(BuildProblem::HomeInsideProject { home: home.to_owned(), project: project.to_owned() });
+    }
+}
+
+/// The canonical form of a path of which the end may not exist yet.
+fn nearest_existing(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in absolute.ancestors() {
+        if let Ok(canonical) = std::fs::canonicalize(ancestor) {
+            let rest = absolute.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return canonical.join(rest);
+        }
+    }
+    absolute
+}
+
+/// Makes a folder that belongs to the person alone.
+fn made(folder: &Path, problems: &mut Vec<BuildProblem>) -> Option<PathBuf> {
+    let mut maker = std::fs::DirBuilder::new();
+    maker.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    match maker.create(folder).and_then(|()| std::fs::canonicalize(folder)) {
+        Ok(canonical) => Some(canonical),
+        Err(source) => {
+            problems.push(BuildProblem::UnusableFolder { folder: folder.to_owned(), source });
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_inside_the_project_is_refused_also_when_it_does_not_exist_yet() {
+        let project = tempfile::tempdir().unwrap();
+        let home = project.path().join("deep/home");
+        let problems = prepare(Some(home.clone()), Some(project.path())).unwrap_err();
+        assert!(matches!(&problems[..], [BuildProblem::HomeInsideProject { .. }]), "{problems:?}");
+        assert!(!home.exists());
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let mut problems = Vec::new();
+        assert_eq!(existing(&base.path().join("missing"), &mut problems), None);
+        assert_eq!(existing(&file, &mut problems), None);
+        assert_eq!(problems.len(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_home_belongs_to_the_person_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        let folders = prepare(Some(base.path().join("home")), None).unwrap();
+        for folder in [&folders.home, &folders.data] {
+            assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Questions and approvals in a terminal.
+
+use std::io::{BufRead as _, Write as _};
+
+use nervekit_conversation_core::{
+    CommandError, Conversation, Interaction, InteractionKind, Remember, Resolution,
+};
+
+use crate::error::Error;
+
+/// What a person answered at the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Line(String),
+    /// Standard input has ended: nobody answers.
+    Ended,
+}
+
+/// Shows an interaction, reads the person's answer from standard input, and resolves it. The async runtime is not
+/// blocked meanwhile.
+///
+/// Everything is shown in a form that is safe to print. When standard input has ended nobody can answer: the request
+/// is denied, in words that say so. If somebody else resolves it first, that is said and nothing is done.
+///
+/// ```no_run
+/// use nervekit::{Conversation, Error, Update};
+/// async fn ask(conversation: &Conversation, update: Update) -> Result<(), Error> {
+///     if let Update::Interaction(request) = update {
+///         nervekit::terminal::answer(conversation, &request).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub async fn answer(conversation: &Conversation, interaction: &Interaction) -> Result<(), Error> {
+    println!("\n{}", interaction.display());
+    let resolution = match &interaction.kind {
+        InteractionKind::Approval { suggested, rememberable } => {
+            let rules: Vec<&str> = suggested.iter().map(|rule| rule.label.as_str()).collect();
+            approval(interaction, if *rememberable { &rules } else { &[] }).await?
+        }
+        InteractionKind::Question(question) => question_answer(question.options.clone()).await?,
+        _ => Resolution::Cancel,
+    };
+    resolve(conversation, interaction, resolution).await
+}
+
+/// Resolves an interaction; one that somebody else resolved first is told, and is no error.
+///
+/// ```no_run
+/// use nervekit::{Conversation, Error, Interaction, Resolution};
+/// async fn deny(conversation: &Conversation, shown: &Interaction) -> Result<(), Error> {
+///     nervekit::terminal::resolve(conversation, shown, Resolution::deny()).await
+/// }
+/// ```
+pub async fn resolve(
+    conversation: &Conversation,
+    interaction: &Interaction,
+    resolution: Resolution,
+) -> Result<(), Error> {
+    match conversation.resolve(interaction.id, resolution).await {
+        Ok(_) => Ok(()),
+        Err(error @ (CommandError::Resolved { .. } | CommandError::Stale { .. })) => {
+            println!("{error}");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn approval(interaction: &Interaction, rules: &[&str]) -> Result<Resolution, Error> {
+    for (at, rule) in rules.iter().enumerate() {
+        println!(
+            "  {}: yes, and in this conversation always: {}",
+            at + 1,
+            nervekit_permissions::display(rule)
+        );
+    }
+    let choices = if rules.is_empty() { "[y/n]" } else { "[y/n/number]" };
+    loop {
+        let line = match read(format!("Allow? {choices} ")).await? {
+            Said::Line(line) => line,
+            Said::Ended => return Ok(nobody()),
+        };
+        let word = line.trim().to_lowercase();
+        match word.as_str() {
+            "y" | "yes" => return Ok(Resolution::approve(interaction.digest)),
+            "n" | "no" => return Ok(Resolution::deny()),
+            _ => {}
+        }
+        if let Some(text) = word.strip_prefix("n ").or_else(|| word.strip_prefix("no ")) {
+            return Ok(Resolution::Deny { message: Some(text.to_owned()), remember: None });
+        }
+        match word.parse::<usize>() {
+            Ok(number) if (1..=rules.len()).contains(&number) => {
+                let remember = Remember::conversation(number - 1);
+                return Ok(Resolution::approve(interaction.digest).remember(remember));
+            }
+            _ => println!("`y` allows it once, `n` denies it (`n because …` tells the model why)"),
+        }
+    }
+}
+
+async fn question_answer(options: Vec<String>) -> Result<Resolution, Error> {
+    loop {
+        let line = match read("Answer: ".to_owned()).await? {
+            Said::Line(line) => line.trim().to_owned(),
+            Said::Ended => return Ok(nobody()),
+        };
+        let number = line.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        if let Some(option) = number.and_then(|at| options.get(at)) {
+            return Ok(Resolution::answer(option.clone()));
+        }
+        if !line.is_empty() {
+            return Ok(Resolution::answer(line));
+        }
+    }
+}
+
+fn nobody() -> Resolution {
+    Resolution::Deny { message: Some("nobody was there to answer".to_owned()), remember: None }
+}
+
+/// Reads a line without blocking the runtime. Whoever stops waiting leaves the thread at the read; the line it then
+/// gets answers the next question.
+async fn read(prompt: String) -> Result<Said, Error> {
+    let reading = tokio::task::spawn_blocking(move || -> std::io::Result<Said> {
+        let mut out = std::io::stdout().lock();
+        write!(out, "{prompt}")?;
+        out.flush()?;
+        drop(out);
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line)? {
+            0 => Ok(Said::Ended),
+            _ => Ok(Said::Line(line)),
+        }
+    });
+    match reading.await {
+        Ok(said) => Ok(said?),
+        Err(_) => Ok(Said::Ended),
+    }
+}
