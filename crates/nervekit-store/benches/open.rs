@@ -1,5 +1,5 @@
 //! What opening a store costs, by what is stored: the file, the store, the list of unfinished conversations, and
-//! the ten conversations on it. `cargo bench -p nervekit-store --bench open_store`
+//! the ten conversations on it. `cargo bench -p nervekit-store --bench open`
 
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
