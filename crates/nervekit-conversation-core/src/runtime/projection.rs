@@ -153,7 +153,8 @@ impl Projection {
         }
         let (Some(open), Some(index)) = (&mut self.open, response.content_index) else { return };
         let Some(call) = open.call_id(index) else { return };
-        let mut result = ToolResultMessage::text(call, &response.tool_name, response.agent.clone());
+        let said = if is_blank(&response.agent) { "(no output)" } else { &response.agent };
+        let mut result = ToolResultMessage::text(call, &response.tool_name, said);
         if response.outcome != crate::event::CallOutcome::Completed {
             result = result.failed();
         }
