@@ -13,6 +13,7 @@ use nervekit_permissions::CallOrigin;
 use nervekit_types::AssetId;
 
 use crate::event::{Event, EventLink, EventPayload, ToolCallResponse, UserMessageEvent};
+use crate::input::is_blank;
 
 pub(crate) use cache::ProjectionCache;
 
