@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use nervekit_conversation_core::{
-    Backend, BackendError, BackendFacts, Change, CommitNumber, Maintenance, MaintenanceReport, Range, Refused,
-    Row, Table, WriteSet,
+    Backend, BackendError, BackendFacts, Change, CommitNumber, Maintenance, MaintenanceReport, Range,
+    Refused, Row, Table, WriteSet,
 };
 use nervekit_types::{BatchId, Clock as _, SystemClock, Timestamp};
 

@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
 use nervekit_conversation_core::{
-    AskError, Attendance, Backend, BuildError, CommandError, CommandRequest, Conversation, ConversationConfig,
-    ConversationCore, Conversations, Cursor, Ending, Interaction, Limits, MemoryBackend, NewConversation, NewInput,
-    NewProject, Outcome, Project, Query, QueryError, Receipt, RecoveryReport, Resolution, Update, interactions,
+    AskError, Attendance, Backend, BuildError, CommandError, CommandRequest, Conversation,
+    ConversationConfig, ConversationCore, Conversations, Cursor, Ending, Interaction, Limits, MemoryBackend,
+    NewConversation, NewInput, NewProject, Outcome, Project, Query, QueryError, Receipt, RecoveryReport,
+    Resolution, Update, interactions,
 };
-use nervekit_harness::{AssistantMessage, ModelInfo, ModelRegistry, ModelRequest, ModelSelection, Model as _, model_fn};
+use nervekit_harness::{
+    AssistantMessage, Model as _, ModelInfo, ModelRegistry, ModelRequest, ModelSelection, model_fn,
+};
 use nervekit_permissions::{Risk, Target};
 use nervekit_tools::{Catalog, Tool, ToolContext};
 use nervekit_types::{CommandId, ConversationId, InputId, InteractionId, Principal, ProjectId};
@@ -22,7 +25,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::{AnyModel, Attic, Census, Coin, Counter, Forgetful, House, ReadersOnly, Reverse, Sayings, Town, WallClock};
+use crate::{
+    AnyModel, Attic, Census, Coin, Counter, Forgetful, House, ReadersOnly, Reverse, Sayings, Town, WallClock,
+};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -112,7 +117,10 @@ pub async fn approve(
 ) -> Result<Receipt, (u16, String)> {
     let conversation = Conversation::new(api, conversation).by(Principal::person(user));
     let resolution = Resolution::approve(shown);
-    conversation.resolve(interaction, resolution).await.map_err(|error| (error.http_status(), error.to_string()))
+    conversation
+        .resolve(interaction, resolution)
+        .await
+        .map_err(|error| (error.http_status(), error.to_string()))
 }
 
 /// 2. Web service: server-sent events. `Last-Event-ID` is the cursor, so a browser goes on where it was, also
@@ -125,7 +133,9 @@ pub async fn server_sent_events(
     let after = last_event_id.map_or(Ok(Cursor::START), str::parse)?;
     let updates = Conversation::new(api, conversation).follow(after).await?;
     Ok(updates.map(|update| match update {
-        Ok(Update::Event { event, cursor }) => format!("id: {cursor}\nevent: event\ndata: {}\n\n", json!(event)),
+        Ok(Update::Event { event, cursor }) => {
+            format!("id: {cursor}\nevent: event\ndata: {}\n\n", json!(event))
+        }
         Ok(update) => format!("event: {}\ndata: {}\n\n", update.kind(), json!(update)),
         Err(error) => format!("event: error\ndata: {}\n\n", json!(error.to_string())),
     }))
@@ -198,18 +208,26 @@ pub async fn own_gateway(question: &str) -> Result<String, Failure> {
     let selection = model.info().selection();
     let tools = Catalog::new()
         .with(
-            Tool::function("find_order", "Finds an order.", |order: Order, _context: ToolContext| async move {
-                Ok(format!("order {} is on its way", order.number))
-            })
+            Tool::function(
+                "find_order",
+                "Finds an order.",
+                |order: Order, _context: ToolContext| async move {
+                    Ok(format!("order {} is on its way", order.number))
+                },
+            )
             .reviewed(Risk::Read)
             .targets(|_| vec![Target::whole_tool()])
             .parallel()
             .replay_safe(),
         )
-        .with(Tool::function("cancel_order", "Cancels an order.", |order: Order, context: ToolContext| async move {
-            // The key is the same when the call is made again, so that the shop cancels once.
-            Ok(format!("order {} is cancelled ({})", order.number, context.effect_key()))
-        }));
+        .with(Tool::function(
+            "cancel_order",
+            "Cancels an order.",
+            |order: Order, context: ToolContext| async move {
+                // The key is the same when the call is made again, so that the shop cancels once.
+                Ok(format!("order {} is cancelled ({})", order.number, context.effect_key()))
+            },
+        ));
     let core = ConversationCore::builder(
         MemoryBackend::new(),
         ModelRegistry::new().register(model),

@@ -68,6 +68,8 @@ impl Name {
 /// A module with what is written in it, its uses and its children.
 pub struct Module {
     file: PathBuf,
+    /// The conditions under which it exists.
+    cfgs: Vec<String>,
     pub items: Vec<Item>,
     children: BTreeMap<String, Self>,
 }
@@ -76,32 +78,34 @@ impl Module {
     /// The root module of a crate.
     pub fn of(krate: &str) -> Self {
         let source = folder(krate).join("src");
-        Self::load(&source.join("lib.rs"), &source)
+        Self::load(&source.join("lib.rs"), &source, Vec::new())
     }
 
-    fn load(file: &Path, folder: &Path) -> Self {
-        let parsed = syn::parse_file(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        Self::new(parsed.items, file, folder)
+    fn load(file: &Path, folder: &Path, cfgs: Vec<String>) -> Self {
+        let parsed =
+            syn::parse_file(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        Self::new(parsed.items, file, folder, cfgs)
     }
 
-    fn new(items: Vec<Item>, file: &Path, folder: &Path) -> Self {
+    fn new(items: Vec<Item>, file: &Path, folder: &Path, outer: Vec<String>) -> Self {
         let (mut kept, mut children) = (Vec::new(), BTreeMap::new());
         for item in items {
             if let Item::Mod(module) = &item {
-                if cfgs(&module.attrs).iter().any(|cfg| cfg == "test") {
+                let cfgs: Vec<String> = outer.iter().cloned().chain(cfgs(&module.attrs)).collect();
+                if cfgs.iter().any(|cfg| cfg == "test") {
                     continue;
                 }
                 let name = module.ident.to_string();
                 let below = folder.join(&name);
                 let child = match &module.content {
-                    Some((_, items)) => Self::new(items.clone(), file, &below),
-                    None => Self::load(&below.with_extension("rs"), &below),
+                    Some((_, items)) => Self::new(items.clone(), file, &below, cfgs),
+                    None => Self::load(&below.with_extension("rs"), &below, cfgs),
                 };
-                children.insert(name, child);
+                children.entry(name).or_insert(child);
             }
             kept.push(item);
         }
-        Self { file: file.to_owned(), items: kept, children }
+        Self { file: file.to_owned(), cfgs: outer, items: kept, children }
     }
 
     /// Every module of the crate.
@@ -130,7 +134,7 @@ pub fn names(krate: &str) -> Vec<Name> {
                 && let Some(ident) = &item.ident
                 && item.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"))
             {
-                add(named(ident.to_string(), "macro", &item.attrs, &[], &module.file));
+                add(named(ident.to_string(), "macro", &item.attrs, &module.cfgs, &module.file));
             }
         }
     }

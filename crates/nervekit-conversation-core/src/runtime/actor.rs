@@ -195,7 +195,8 @@ impl Actor {
     ) -> Self {
         let feed = core.feed(id);
         let foreign = rows.lease.as_ref().is_none_or(|lease| lease.value.incarnation != core.incarnation);
-        let attempt = rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
+        let attempt =
+            rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
         let live = Live { interrupted: rows.open_execution().is_some() && foreign, ..Live::default() };
         let mut actor = Self {
             core,

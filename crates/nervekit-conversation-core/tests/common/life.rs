@@ -12,14 +12,14 @@ use async_trait::async_trait;
 use nervekit_conversation_core::{
     Backend, CallOutcome, Command, CommandError, CommandOutcome, CommandRequest, Conversation,
     ConversationConfig, ConversationCore, Conversations, CoreBuilder, Cursor, Event, EventPayload,
-    ExecutionState, Interaction, NewConversation, NewInput, NewProject, Page, Receipt, Resolution,
-    Snapshot, Status, ToolCallResponse,
+    ExecutionState, Interaction, NewConversation, NewInput, NewProject, Page, Receipt, Resolution, Snapshot,
+    Status, ToolCallResponse,
 };
 use nervekit_harness::{ContentBlock, Message, ModelRegistry, ModelRequest, ScriptedModel, ScriptedReply};
 use nervekit_permissions::{Risk, Roots, RuleEngine};
 use nervekit_tools::{
-    ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
-    ToolOutcome, catalog,
+    ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolExecutor, ToolOutcome, catalog,
 };
 use nervekit_types::testing::SeededEntropy;
 use nervekit_types::{CommandId, ConversationId, InputId, ProjectId, ToolCallId};
@@ -207,8 +207,7 @@ impl Life {
         shown: &Interaction,
         resolution: Resolution,
     ) -> Result<Receipt, CommandError> {
-        let resolve =
-            Command::Resolve { conversation_id: self.id(), interaction_id: shown.id, resolution };
+        let resolve = Command::Resolve { conversation_id: self.id(), interaction_id: shown.id, resolution };
         self.send(&shown.id.to_string(), resolve).await
     }
 
