@@ -21,6 +21,7 @@ use nervekit_tools::{
     ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolExecutor, ToolOutcome, catalog,
 };
+use nervekit_types::testing::SeededEntropy;
 use nervekit_types::{CommandId, ConversationId, InputId, ProjectId, ToolCallId};
 
 /// How long a test waits, by its paused clock.
@@ -159,6 +160,7 @@ impl Life {
     pub fn builder(backend: impl Backend, world: &Arc<World>) -> CoreBuilder {
         let models = ModelRegistry::new().register(world.model.clone());
         ConversationCore::builder(backend, models, RuleEngine::new(Roots::new()), tools(world))
+            .entropy(SeededEntropy::new(1))
     }
 
     /// Opens a core and asks for the conversation, as at every start.
@@ -232,12 +234,14 @@ impl Life {
     /// Waits for a condition on the snapshot, by the paused clock.
     pub async fn until(&self, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let wait = async {
+            let mut updates = self.conversation.follow(self.snapshot().await.cursor).await.unwrap();
             loop {
                 let snapshot = self.snapshot().await;
                 if holds(&snapshot) {
                     return snapshot;
                 }
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                // What another core does is not told here, so it looks once in a while.
+                let _ = tokio::time::timeout(Duration::from_secs(1), updates.next()).await;
             }
         };
         match tokio::time::timeout(DEADLINE, wait).await {

@@ -8,7 +8,7 @@ use super::{Actor, Live, PendingStop, Projection, plan};
 use crate::command::{Command, CommandOutcome, CommandRequest, Receipt};
 use crate::error::{CommandError, Subject};
 use crate::event::EventPayload;
-use crate::input::{DeliveryTarget, Image, InputFate, InputSource, NewInput, QueuedInput};
+use crate::input::{DeliveryTarget, Image, InputFate, InputSource, NewInput, QueuedInput, is_blank};
 use crate::runtime::projection::Tail;
 use crate::store::{Draft, EventRange, FATES, OutcomeRow, StoreError};
 use crate::update::Cursor;
@@ -367,11 +367,6 @@ impl Actor {
         }
         self.feed.close();
     }
-}
-
-/// Whether a text shows nothing: providers refuse messages of white space and of characters without width.
-fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}'))
 }
 
 /// SHA-256 of what a command asks for, by which a repetition is told from the same id for something else.
