@@ -33,6 +33,8 @@ pub struct World {
     pub config: ConversationConfig,
     /// Whether the tool `hold` ends at once instead of waiting to be cancelled.
     pub brief: AtomicBool,
+    /// Tools besides those of [`tools`].
+    pub more: Vec<Tool>,
     effects: Mutex<Vec<(ToolCallId, String)>>,
     acknowledged: Mutex<Vec<(CommandRequest, Receipt)>>,
 }
@@ -52,6 +54,7 @@ impl World {
             model,
             config: ConversationConfig::new("demo/scripted".parse().unwrap()),
             brief: AtomicBool::new(false),
+            more: Vec::new(),
             effects: Mutex::default(),
             acknowledged: Mutex::default(),
         }
@@ -59,6 +62,11 @@ impl World {
 
     pub fn configured(mut self, change: impl FnOnce(&mut ConversationConfig)) -> Self {
         change(&mut self.config);
+        self
+    }
+
+    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+        self.more.push(tool.into());
         self
     }
 
@@ -126,7 +134,10 @@ pub fn tools(world: &Arc<World>) -> Catalog {
             descriptor.base_risk = Risk::Read;
             descriptor
         });
-    Catalog::new()
+    world
+        .more
+        .iter()
+        .fold(Catalog::new(), |catalog, tool| catalog.with(tool.clone()))
         .with(effectful(world, "peek").reviewed(Risk::Read).parallel().replay_safe())
         .with(effectful(world, "stamp").reviewed(Risk::Read))
         .with(effectful(world, "write").reviewed(Risk::Write))
