@@ -17,7 +17,11 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nervekit::conversation::ports::*;
+use nervekit::conversation::ports::{
+    AssetStore, Backend, Clock, Conversations, Credentials, Documents, Entropy, Harness, Hook, IdSource,
+    Model, ModelResolver, PermissionEngine, Process, Processes, Profiles, SearchBackend, TokenEstimator,
+    ToolExecutor, ToolManifest, Transport, TurnResources,
+};
 use nervekit::conversation::{Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions};
 use nervekit::harness::{HttpResponse, ModelStream};
 use nervekit::store::{RedbBackend, RedbOptions};

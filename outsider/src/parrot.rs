@@ -162,10 +162,10 @@ impl Memory {
         let input_id = new.id.unwrap_or_else(|| InputId::next(ids));
         let kept = self.conversation(conversation_id)?;
         if let Some((text, fate)) = kept.fates.get(&input_id) {
-            return match *text == new.text {
-                true => Ok(CommandOutcome::InputAccepted { input_id, fate: *fate }),
-                false => Err(CommandError::OtherContent { id: input_id, fate: *fate }),
-            };
+            if *text == new.text {
+                return Ok(CommandOutcome::InputAccepted { input_id, fate: *fate });
+            }
+            return Err(CommandError::OtherContent { id: input_id, fate: *fate });
         }
         kept.fates.insert(input_id, (new.text.clone(), InputFate::Queued));
         let input: QueuedInput = record(json!({
