@@ -83,7 +83,10 @@ impl ConversationCore {
     /// # }
     /// ```
     pub async fn recover(&self) -> Result<RecoveryReport, StoreError> {
-        recovery::recover(&self.inner).await
+        // Spawned, so that it runs to its end when the caller drops this future: until then nothing is begun.
+        let inner = self.inner.clone();
+        let recovered = self.inner.runtime.spawn(async move { recovery::recover(&inner).await });
+        recovered.await.unwrap_or_else(|_| Err(StoreError::in_trouble()))
     }
 
     /// Stops accepting work, ends what runs, records what it came to within the deadline, and gives every lease
@@ -96,7 +99,11 @@ impl ConversationCore {
     /// # }
     /// ```
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
-        recovery::shutdown(&self.inner, deadline).await
+        // Spawned, because the caller's executor need not have tokio's timers.
+        let inner = self.inner.clone();
+        let closed = self.inner.runtime.spawn(async move { recovery::shutdown(&inner, deadline).await });
+        // The tokio runtime itself may be gone; then nothing runs that could be closed.
+        closed.await.unwrap_or_default()
     }
 
     async fn create_project(

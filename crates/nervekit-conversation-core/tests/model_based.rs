@@ -25,13 +25,12 @@ use nervekit_harness::{
 };
 use nervekit_permissions::{Risk, Roots, RuleEngine};
 use nervekit_tools::{
-    ArgumentType, Catalog, InputRequest, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
-    ToolOutcome, ToolOutput,
+    ArgumentType, Catalog, InputRequest, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolExecutor, ToolOutcome, ToolOutput,
 };
 use nervekit_types::testing::{ManualClock, SeededEntropy, SequenceIds};
 use nervekit_types::{
-    CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId,
-    ToolCallId,
+    CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId, ToolCallId,
 };
 use serde_json::json;
 use tokio::time::sleep;
@@ -328,8 +327,7 @@ impl Program {
             0 => RecoveryPolicy::Continue { at_most: 2 },
             _ => RecoveryPolicy::Interrupt,
         };
-        let models = ModelRegistry::new()
-            .register(model(self.dice.clone(), self.world.clone()));
+        let models = ModelRegistry::new().register(model(self.dice.clone(), self.world.clone()));
         let engine = RuleEngine::new(Roots::new());
         let core = ConversationCore::builder(self.backend.clone(), models, engine, catalog(&self.world))
             .ids(self.ids.clone())
@@ -442,7 +440,9 @@ impl Program {
                 let change = match dice.below(4) {
                     0 => ConfigChange::new().attendance(Attendance::Unattended),
                     1 => ConfigChange::new().attendance(Attendance::Attended),
-                    2 => ConfigChange::new().rule_set(["supervised", "autonomous", "read_only"][dice.below(3)]),
+                    2 => {
+                        ConfigChange::new().rule_set(["supervised", "autonomous", "read_only"][dice.below(3)])
+                    }
                     _ => {
                         let turns = [3, 200][dice.below(2)];
                         ConfigChange::new().limits(Limits::new().turns(turns))
@@ -476,9 +476,7 @@ impl Program {
             _ => DeliveryTarget::NextTurn,
         };
         // With an id of the host's, as the model must know it even if the answer gets lost.
-        NewInput::new(format!("words {}", dice.below(1_000_000)))
-            .id(InputId::next(&*self.ids))
-            .target(target)
+        NewInput::new(format!("words {}", dice.below(1_000_000))).id(InputId::next(&*self.ids)).target(target)
     }
 
     fn resolution(&self, at: usize, snapshot: &Snapshot) -> Option<Command> {
@@ -489,9 +487,14 @@ impl Program {
                 return None;
             }
             // One that was open once, or never.
-            let interaction_id =
-                dice.pick(&self.known[at].interactions).unwrap_or_else(|| InteractionId::from_key("nobody's"));
-            return Some(Command::Resolve { conversation_id, interaction_id, resolution: Resolution::deny() });
+            let interaction_id = dice
+                .pick(&self.known[at].interactions)
+                .unwrap_or_else(|| InteractionId::from_key("nobody's"));
+            return Some(Command::Resolve {
+                conversation_id,
+                interaction_id,
+                resolution: Resolution::deny(),
+            });
         };
         let resolution = match dice.below(10) {
             0..4 => Resolution::approve(shown.digest),
@@ -539,7 +542,12 @@ impl Program {
     }
 
     /// A command that was carried out is answered as before, and does nothing.
-    async fn repeat(&mut self, core: &ConversationCore, request: CommandRequest, outcome: CommandOutcome) -> Life {
+    async fn repeat(
+        &mut self,
+        core: &ConversationCore,
+        request: CommandRequest,
+        outcome: CommandOutcome,
+    ) -> Life {
         self.trace.push(format!("again: {}", serde_json::to_string(&request.command).unwrap()));
         let backend = self.backend.clone();
         tokio::select! {
@@ -707,7 +715,8 @@ impl Program {
                 assert_eq!(stored.fate, before, "a fate is final");
             }
             submitted.fate = Some(stored.fate);
-            let (events, rows) = (delivered.get(id).map_or(0, Vec::len), queued.get(id).copied().unwrap_or(0));
+            let (events, rows) =
+                (delivered.get(id).map_or(0, Vec::len), queued.get(id).copied().unwrap_or(0));
             match stored.fate {
                 InputFate::Queued => assert_eq!((events, rows), (0, 1), "{id} is queued"),
                 InputFate::Delivered { event_id } => {
@@ -748,7 +757,11 @@ impl Program {
         assert_eq!(state.conversation.paused, known.paused, "paused");
         assert_eq!(state.conversation.title, known.title);
         assert_eq!(state.config.limits.turns, known.turns);
-        assert_eq!(state.conversation.status, status_of(&known.events, rows), "the status is what the records say");
+        assert_eq!(
+            state.conversation.status,
+            status_of(&known.events, rows),
+            "the status is what the records say"
+        );
         for interaction in &state.interactions {
             if !known.interactions.contains(&interaction.id) {
                 known.interactions.push(interaction.id);
@@ -782,7 +795,8 @@ impl Program {
                     interaction_id: shown.id,
                     resolution: Resolution::Cancel,
                 };
-                let request = CommandRequest::new(CommandId::next(&*self.ids), resolve).principal(principal.clone());
+                let request =
+                    CommandRequest::new(CommandId::next(&*self.ids), resolve).principal(principal.clone());
                 core.command(request).await.unwrap();
                 self.wait(Duration::from_secs(600)).await;
             }
@@ -841,11 +855,13 @@ fn check_calls(events: &[Event], rows: &Rows) {
     let mut calls = BTreeSet::new();
     for event in events {
         let EventPayload::AssistantMessage(message) = &event.payload else { continue };
-        let blocks = message.message.content.iter().filter(|block| matches!(block, ContentBlock::ToolCall(_)));
+        let blocks =
+            message.message.content.iter().filter(|block| matches!(block, ContentBlock::ToolCall(_)));
         assert_eq!(message.calls.len(), blocks.count(), "every block is a call");
         for call in &message.calls {
             calls.insert(call.id);
-            let (settled, unfinished) = (responses.get(&call.id).copied().unwrap_or(0), rows.calls.contains_key(&call.id));
+            let (settled, unfinished) =
+                (responses.get(&call.id).copied().unwrap_or(0), rows.calls.contains_key(&call.id));
             assert_eq!(settled + usize::from(unfinished), 1, "{} has one row or one response", call.id);
         }
     }

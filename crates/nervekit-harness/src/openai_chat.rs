@@ -28,7 +28,8 @@ const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// The [codec](crate::wire::openai_chat) says how answers are read. The credential is asked for before each
 /// request and sent as a bearer token; it never appears in an error, even if the server repeats it. Silence is
-/// the transport's and the harness's to end; dropping the stream closes the connection.
+/// the transport's and the harness's to end, except behind a complete answer: its usage and end mark may take
+/// five seconds. Dropping the stream closes the connection.
 ///
 /// ```
 /// use nervekit_harness::{HttpRequest, HttpResponse, ModelInfo, OpenAiChat, ProviderError, Transport};

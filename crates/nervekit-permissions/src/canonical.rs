@@ -18,9 +18,18 @@ use crate::url::UrlTarget;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mark {
-    /// A write to something that steers agents, repositories or this program.
+    /// A write to something that steers agents, repositories or this program: everything below `nerve_home` and
+    /// `nerve_data`, and at any depth `.nerve`, `.git`, `AGENTS.md` and `SYSTEM.md`; not plans.
     ControlFile,
-    /// A read of something that holds credentials or other conversations.
+    /// A read of something that holds credentials or other conversations, also by an edit that shows it.
+    ///
+    /// Everything below `nerve_data`. At any depth: `.ssh`, `.aws`, `.gnupg`, `.netrc`, `.git-credentials`. Below
+    /// the user's home: the credentials of package managers (`.npmrc`, `.pypirc`, `.cargo`, `.gem`, `.m2`,
+    /// `.gradle`, `.nuget`, Composer, Bundler), of clouds and clusters (`.azure`, `.config/gcloud`, `.kube`,
+    /// `.docker/config.json`, Terraform), of git hosts (`.config/gh`, `.config/hub`, `.config/git`), of databases
+    /// and vaults (`.pgpass`, `.vault-token`, `.password-store`), key rings, and the profiles of browsers
+    /// (Firefox, Chrome, Chromium, Edge; on macOS all of `Library/Application Support` and `Library/Keychains`).
+    /// [`TargetResolver::protect`](crate::TargetResolver::protect) adds to it.
     ProtectedRead,
 }
 

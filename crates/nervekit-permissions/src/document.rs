@@ -275,6 +275,12 @@ impl PolicyDocument {
                 );
             }
             check_group(&overlay.rules, &mut ids)?;
+            // Guardrails of the whole document join those of each overlay in one group.
+            for rule in overlay.rules.iter().filter(|rule| rule.enforcement == Enforcement::Guardrail) {
+                if self.guardrails.iter().any(|known| known.priority == rule.priority) {
+                    return Err(problem(rule, "a guardrail for all rule sets has the same priority"));
+                }
+            }
         }
         for rule in self.rules().filter(|rule| rule.enforcement == Enforcement::Guardrail) {
             if scope != DocumentScope::User {

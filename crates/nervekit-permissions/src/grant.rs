@@ -230,6 +230,10 @@ pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
 /// Writes a rule into the group of its rule set and returns the id that holds the answer now.
 fn write(document: &mut PolicyDocument, rule_set: &str, mut rule: Rule) -> String {
     let ids: Vec<String> = document.rules().map(|rule| rule.id.clone()).collect();
+    let taken: Vec<i16> = match rule.enforcement {
+        Enforcement::Guardrail => document.guardrails.iter().map(|rule| rule.priority).collect(),
+        Enforcement::Overridable => Vec::new(),
+    };
     let at = document.overlays.iter().position(|overlay| overlay.rule_set_id == rule_set);
     let at = at.unwrap_or_else(|| {
         document.overlays.push(Overlay::new(rule_set));
@@ -249,28 +253,28 @@ fn write(document: &mut PolicyDocument, rule_set: &str, mut rule: Rule) -> Strin
         rule.id = format!("{wanted}-{number}");
         number += 1;
     }
-    rule.priority = next_priority(&mut overlay.rules, rule.enforcement);
+    rule.priority = next_priority(&mut overlay.rules, rule.enforcement, &taken);
     let id = rule.id.clone();
     overlay.rules.push(rule);
     id
 }
 
 /// The next greater priority of a group; where there is none the group is numbered anew, in its order.
-fn next_priority(rules: &mut [Rule], enforcement: Enforcement) -> i16 {
+/// `taken`: those of the guardrails for all rule sets, which join the group.
+fn next_priority(rules: &mut [Rule], enforcement: Enforcement, taken: &[i16]) -> i16 {
     let (greatest, smallest) = PRIORITIES;
     let mut group: Vec<&mut Rule> = rules.iter_mut().filter(|rule| rule.enforcement == enforcement).collect();
-    match group.iter().map(|rule| rule.priority).max() {
+    match group.iter().map(|rule| rule.priority).chain(taken.iter().copied()).max() {
         None => 0,
         Some(most) if most < greatest => most + 1,
         Some(_) => {
             group.sort_by_key(|rule| rule.priority);
             // A document holds at most 256 rules, so they fit below zero.
-            let mut next = smallest / 2;
+            let mut free = (smallest / 2..greatest).filter(|priority| !taken.contains(priority));
             for rule in group {
-                rule.priority = next;
-                next += 1;
+                rule.priority = free.next().unwrap_or(greatest);
             }
-            next
+            free.next().unwrap_or(greatest)
         }
     }
 }

@@ -4,6 +4,9 @@ mod decided;
 mod folder;
 mod mark;
 mod resolver;
+mod selection;
+mod walk;
 
 pub use decided::{DecidedEntry, DecidedPath, EntryKind, LockKey, PathMetadata};
-pub use resolver::{ResolveError, ResolvedCall, TargetResolver, derive_targets};
+pub use resolver::{ResolveError, ResolvedCall, TargetResolver};
+pub use selection::derive_targets;

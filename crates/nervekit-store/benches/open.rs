@@ -1,58 +1,96 @@
-//! How long it takes to open a store of many events, after it was closed and after a crash.
-//!
-//! `cargo bench -p nervekit-store --bench open`
+//! What opening a store costs, by what is stored: the file, the store, the list of unfinished conversations, and
+//! the ten conversations on it. `cargo bench -p nervekit-store --bench open`
 
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
+#[path = "../tests/seed/store.rs"]
+mod seed;
+
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nervekit_conversation_core::{Backend, Maintenance, Table, WriteSet};
+use nervekit_conversation_core::ExecutionState;
+use nervekit_conversation_core::store::{Draft, Role, Store};
 use nervekit_store::RedbBackend;
-use nervekit_types::{BatchId, RawId};
+use nervekit_types::testing::SequenceIds;
+use nervekit_types::{ConversationId, EventId, IdSource, TurnId};
+use serde_json::json;
+use tokio::runtime::Runtime;
 
-const EVENTS: Table = Table::new("events");
-const CONVERSATIONS: u64 = 10_000;
-const GROUP: u64 = 10_000;
+const UNFINISHED: u64 = 10;
+/// Events of each conversation.
+const EVENTS: u64 = 100;
+/// Conversations that are written in one batch.
+const TOGETHER: u64 = 50;
+const OPENINGS: usize = 15;
 
-/// Events as they come: each conversation grows a little at a time.
-fn group(first: u64) -> Vec<WriteSet> {
-    (first..first + GROUP)
-        .map(|number| {
-            let id = BatchId::from_raw(RawId::from_u128(u128::from(number)));
-            let key = format!("conv_{:020}/{number:016}", number % CONVERSATIONS);
-            WriteSet::new(id).insert(EVENTS, key, vec![b'e'; 500])
-        })
-        .collect()
+async fn fill(path: &Path, conversations: u64) {
+    let ids: Arc<dyn IdSource> = Arc::new(SequenceIds::default());
+    let store = Store::open(Arc::new(RedbBackend::open(path).await.unwrap()), ids.clone()).await.unwrap();
+    let project = seed::project(&store).await;
+    let text = "One of a million events, of the length that a short message has. ".repeat(4);
+    let mut finished = 0;
+    while finished < conversations + UNFINISHED {
+        let mut batch = store.batch();
+        for _ in 0..TOGETHER.min(conversations + UNFINISHED - finished) {
+            let id = ConversationId::next(&ids);
+            seed::conversation(&store, id, project).await;
+            let rows = store.load(id).await.unwrap().unwrap();
+            let mut draft = Draft::new(&rows, Role::Owner, seed::now());
+            let execution = draft.open_execution(EventId::next(&ids), TurnId::next(&ids));
+            for _ in 2..EVENTS {
+                draft.append(seed::note(EventId::next(&ids), &text));
+            }
+            if finished < conversations {
+                draft.end_execution(EventId::next(&ids), ExecutionState::Completed { denied: Vec::new() });
+            } else {
+                draft.put_call(seed::call(&ids, id, execution, json!({ "path": "src/lib.rs" })));
+                draft.enqueue(seed::input(&ids, id, true));
+            }
+            batch.change(&rows, draft.finish()).unwrap();
+            finished += 1;
+        }
+        store.commit(&mut batch).await.unwrap();
+    }
 }
 
-fn open(path: &Path) -> (Duration, RedbBackend) {
+/// Opens everything that has to be open before work goes on.
+async fn open(path: &Path) -> [Duration; 3] {
     let start = Instant::now();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let backend = runtime.block_on(RedbBackend::open(path)).unwrap();
-    (start.elapsed(), backend)
+    let backend = RedbBackend::open(path).await.unwrap();
+    let file = start.elapsed();
+    let store = Store::open(Arc::new(backend), Arc::new(SequenceIds::after(1 << 40))).await.unwrap();
+    let unfinished = store.unfinished().await.unwrap();
+    let listed = start.elapsed();
+    assert_eq!(unfinished.len() as u64, UNFINISHED);
+    for id in unfinished {
+        store.load(id).await.unwrap().unwrap();
+    }
+    [file, listed - file, start.elapsed() - listed]
 }
 
 fn main() {
-    // `cargo test --benches` asks whether it runs at all.
-    let events = if std::env::args().any(|argument| argument == "--bench") { 1_000_000 } else { GROUP };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (path, idle, busy) =
-        (folder.path().join("store.redb"), folder.path().join("idle.redb"), folder.path().join("busy.redb"));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (_, backend) = open(&path);
-    for first in (0..events).step_by(usize::try_from(GROUP).unwrap()) {
-        runtime.block_on(backend.write(group(first))).unwrap();
+    let runtime = Runtime::new().unwrap();
+    println!(
+        "{:>10}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}",
+        "events", "filled in", "file", "list", "rows", "together"
+    );
+    for conversations in [100, 1_000, 10_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.redb");
+        let start = Instant::now();
+        runtime.block_on(fill(&path, conversations));
+        let filled = start.elapsed();
+        let openings: Vec<_> = (0..OPENINGS).map(|_| runtime.block_on(open(&path))).collect();
+        let median = |part: &dyn Fn(&[Duration; 3]) -> Duration| {
+            let mut times: Vec<_> = openings.iter().map(part).collect();
+            times.sort();
+            times.get(OPENINGS / 2).copied().unwrap()
+        };
+        let [file, list, rows] = [0, 1, 2].map(|part| median(&|times| times.get(part).copied().unwrap()));
+        let together = median(&|times| times.iter().sum());
+        let events = conversations * EVENTS;
+        println!("{events:>10}  {filled:>9.1?}  {file:>9.2?}  {list:>9.2?}  {rows:>9.2?}  {together:>9.2?}");
     }
-    // What lies on the disk while no commit is on its way is what a killed process leaves. A second after the
-    // last commit, the backend has stored what a repair would have to find out.
-    std::fs::copy(&path, &busy).unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    std::fs::copy(&path, &idle).unwrap();
-    let bytes = runtime.block_on(backend.maintain(Maintenance::Stats)).unwrap().bytes.unwrap();
-    println!("{events} events, {} MiB\n\n| opened | time |\n| --- | --- |", bytes >> 20);
-    drop(backend);
-    println!("| after it was closed | {:.0?} |", open(&path).0);
-    println!("| after a crash while nothing was written | {:.0?} |", open(&idle).0);
-    println!("| after a crash right after a commit | {:.0?} |", open(&busy).0);
 }

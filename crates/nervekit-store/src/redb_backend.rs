@@ -40,8 +40,8 @@ const INLINE_ROWS: usize = 256;
 /// - **Writing.** A thread commits. While it waits for the disk, the writes of all other callers gather, and
 ///   the next commit takes them together: the more conversations write at once, the fewer syncs each costs.
 /// - **Reading.** A row, and a range of at most 256 rows, is read where it is asked for: redb has the upper
-///   pages of its trees in memory, and a hand-over to another thread would cost more than the read. What may be
-///   larger, and everything while the file is being repaired, is read on a second thread.
+///   pages of its trees in memory, and a hand-over to another thread would cost more than the read. It does not
+///   wait for commits, but for the one in which the file grows. What may be larger, and everything while the file is being repaired, is read on a second thread.
 /// - **Failure.** redb refuses all work after one I/O error. The next call opens the file again, under the same
 ///   opening. A commit that failed is looked up in the reopened file, so [`BackendError::Unknown`] is left for
 ///   what cannot be known: the system failed to sync the file, or it cannot be opened again.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nervekit_permissions::{
-    Access, CanonicalSubject, DecidedPath, DecidedTarget, Decision, EffectiveArguments, Evaluation,
+    Access, CanonicalSubject, DecidedPath, DecidedTarget, Decision, EffectiveArguments, Evaluation, Risk,
+    TargetScope,
 };
 use nervekit_tools::{
     Backgrounded, CallAssets, Cancellation, InputRequest, MutationGuard, OutputSender, Process,
@@ -18,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::actor::Message;
 use super::core::Inner;
-use super::plan::Settlement;
+use super::plan::{Settlement, approval_digest};
 use super::propose::{CallScope, evaluate, permission_call};
 use super::supervisor::guard;
 use crate::event::CallOutcome;
@@ -74,18 +75,51 @@ pub(crate) async fn judge(
 ) -> Result<Evaluation, Settlement> {
     let tool = same_tool(core, call)?;
     let arguments = arguments(call)?;
-    Ok(evaluate(core, permission_call(scope, &tool, &arguments)).await)
+    Ok(evaluate(core, permission_call(scope, &tool, &arguments)?).await)
 }
 
 /// Clears a ready call: evaluates it once more under the current documents, where only a denial changes anything,
 /// then takes its permit, then its locks.
 pub(crate) async fn clear(core: Arc<Inner>, call: ToolCall, scope: CallScope) -> Result<Cleared, Settlement> {
-    let evaluation = judge(&core, &call, scope).await?;
-    if evaluation.decision() == Decision::Deny {
-        return Err(Settlement::denied(&evaluation.evidence));
-    }
+    let evaluation = match judge(&core, &call, scope).await {
+        Ok(evaluation) if call.claim.is_some() => may_repeat(evaluation),
+        Ok(evaluation) => still_the_same(&call, evaluation),
+        // Whatever is said of this attempt, the one that was lost may have had its effect.
+        Err(_) if call.claim.is_some() => Err(Settlement::indeterminate()),
+        Err(settlement) => Err(settlement),
+    }?;
     let (permit, locks) = admit(&core, &evaluation.targets).await?;
     Ok(Cleared { evaluation, permit, locks })
+}
+
+/// A call whose attempt was lost and that may be repeated is repeated if it only reads, or if no person would be
+/// asked about it now.
+fn may_repeat(evaluation: Evaluation) -> Result<Evaluation, Settlement> {
+    match evaluation.decision() {
+        Decision::Allow => Ok(evaluation),
+        Decision::Prompt if evaluation.evidence.base_risk == Risk::Read => Ok(evaluation),
+        Decision::Prompt | Decision::Deny => Err(Settlement::indeterminate()),
+    }
+}
+
+/// What a person approved is what runs: the digest of the approval is made again of what the call would do now.
+/// The same holds for a call that a rule allowed and that would be asked about now.
+fn still_the_same(call: &ToolCall, evaluation: Evaluation) -> Result<Evaluation, Settlement> {
+    let approved = matches!(
+        call.resolution.as_ref().map(|resolved| &resolved.resolution),
+        Some(Resolution::Approve { .. })
+    );
+    match evaluation.decision() {
+        Decision::Deny => return Err(Settlement::denied(&evaluation.evidence)),
+        Decision::Allow if !approved => return Ok(evaluation),
+        Decision::Allow | Decision::Prompt => {}
+    }
+    let now = ToolCall { supervision: Some(evaluation.evidence.clone()), ..call.clone() };
+    if approval_digest(&now) == approval_digest(call) {
+        return Ok(evaluation);
+    }
+    let words = "The call did not run: what it would affect has changed since it was decided about.";
+    Err(Settlement::new(CallOutcome::Failed, words))
 }
 
 /// Admits a call that was claimed with its message.
@@ -106,9 +140,12 @@ async fn admit(
     Ok((permit, locks))
 }
 
+/// The files a call writes. A tree, such as the folder a command runs in, is not one file that two may edit.
 fn written_paths(targets: &[DecidedTarget]) -> impl Iterator<Item = &DecidedPath> {
     targets.iter().filter_map(|target| match target.target.subject() {
-        CanonicalSubject::Path(path) if path.access == Access::Write => target.path.as_ref(),
+        CanonicalSubject::Path(path) if path.access == Access::Write && path.scope == TargetScope::Exact => {
+            target.path.as_ref()
+        }
         _ => None,
     })
 }
@@ -132,6 +169,9 @@ pub(crate) async fn run(core: Arc<Inner>, work: Work, cleared: Cleared) -> Ran {
     match ran {
         Ok(Ran::Settled(mut settlement)) => {
             settlement.busy = busy;
+            if work.cancellation.is_cancelled() {
+                settlement = told_to_stop(settlement);
+            }
             Ran::Settled(settlement)
         }
         Ok(Ran::NeedsInput(request, _)) => Ran::NeedsInput(request, busy),
@@ -144,6 +184,19 @@ pub(crate) async fn run(core: Arc<Inner>, work: Work, cleared: Cleared) -> Ran {
             Ran::Settled(settlement)
         }
     }
+}
+
+/// A call that was told to stop is cancelled only if its executor says that it had no effect. Whatever else it says,
+/// how far it came is not known; what it put out is kept.
+fn told_to_stop(mut settlement: Settlement) -> Settlement {
+    if settlement.outcome != CallOutcome::Cancelled {
+        settlement.outcome = CallOutcome::Indeterminate;
+        settlement.agent = format!(
+            "The call was told to stop while it ran; it may have had its effect, or a part.\n{}",
+            settlement.agent
+        );
+    }
+    settlement
 }
 
 async fn execute(core: &Arc<Inner>, work: &Work, cleared: Cleared) -> Ran {

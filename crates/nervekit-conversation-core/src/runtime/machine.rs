@@ -3,11 +3,11 @@
 //! The same function drives live work and recovery. After a crash nothing is under way, and what follows depends
 //! on the durable rows alone; so running it twice gives the same end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nervekit_tools::{Execution, HandledBy};
-use nervekit_types::{IncarnationId, ToolCallId};
+use nervekit_types::ToolCallId;
 
 use super::plan::{has_eligible, should_start};
 use super::projection::Tail;
@@ -44,12 +44,21 @@ pub(crate) struct Live {
     pub(crate) requesting: bool,
     /// What is under way for each call.
     pub(crate) calls: BTreeMap<ToolCallId, Activity>,
+    /// Calls that were claimed here, with their message, and have not begun.
+    pub(crate) claimed: BTreeSet<ToolCallId>,
     /// Set when this core found the execution open, left by another one: a model request that would come next was
     /// interrupted. Cleared by whatever legitimately carries the execution on.
     pub(crate) interrupted: bool,
 }
 
 /// What to do when recovery finds that a model request comes next.
+///
+/// ```
+/// use nervekit_conversation_core::RecoveryPolicy;
+/// assert_eq!(RecoveryPolicy::default(), RecoveryPolicy::Interrupt);
+/// let unattended = RecoveryPolicy::Continue { at_most: 3 };
+/// # let _ = unattended;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecoveryPolicy {
@@ -126,7 +135,6 @@ pub(crate) struct View<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) tail: Tail,
     pub(crate) live: &'a Live,
-    pub(crate) me: IncarnationId,
     pub(crate) policy: RecoveryPolicy,
     pub(crate) automatic_limit: u32,
     pub(crate) traits: &'a dyn Fn(&str) -> Option<ToolTraits>,
@@ -195,6 +203,8 @@ impl View<'_> {
             (CallState::Running, Some(Activity::Running)) => cancelled.then_some(Step::Stop(call.id)),
             (CallState::Running, Some(_)) => None,
             (CallState::Running, None) => Some(self.left_running(call, cancelled)),
+            // An earlier attempt was under way when contact with it was lost.
+            (_, _) if cancelled && call.claim.is_some() => Some(Step::SettleIndeterminate(call.id)),
             (_, _) if cancelled => Some(Step::SettleCancelled(call.id)),
             (CallState::AwaitingApproval | CallState::AwaitingInput, _) | (_, Some(Activity::Deciding)) => {
                 None
@@ -204,13 +214,14 @@ impl View<'_> {
         }
     }
 
-    /// A call that is claimed, without anything under way for it here.
+    /// A call that is claimed, without anything under way for it here. Whose claim it is does not tell whether it
+    /// began: an earlier task of this very core may have lost contact with it.
     fn left_running(&self, call: &ToolCall, cancelled: bool) -> Step {
-        let mine = call.claim.as_ref().is_some_and(|claim| claim.incarnation == self.me);
+        let not_begun = self.live.claimed.contains(&call.id);
         match (self.traits)(&call.tool_name) {
-            _ if mine && !cancelled => Step::Run(call.id),
+            _ if not_begun && !cancelled => Step::Run(call.id),
             // Claimed by this core in the batch of its message, and called off before it began.
-            _ if mine => Step::SettleCancelled(call.id),
+            _ if not_begun => Step::SettleCancelled(call.id),
             Some(tool) if tool.replay_safe && !cancelled => Step::Repeat(call.id),
             _ => Step::SettleIndeterminate(call.id),
         }

@@ -6,7 +6,7 @@ mod command;
 mod input;
 mod message;
 
-pub(crate) use call::{Settlement, ask, claim, effect, judged, repeat, settle};
+pub(crate) use call::{Settlement, approval_digest, ask, claim, effect, judged, repeat, settle};
 pub(crate) use command::{PERMISSIONS, continue_processing, pause, resolve, resume, stop};
 pub(crate) use input::{accept, deliver, has_eligible, should_start, start};
 

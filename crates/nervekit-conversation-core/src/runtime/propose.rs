@@ -176,7 +176,11 @@ async fn look_at(
         }
     }
     let definition = tool.definition();
-    let evaluation = evaluate(core, permission_call(turn_scope(turn), tool, &effective.arguments)).await;
+    let proposed = match permission_call(turn_scope(turn), tool, &effective.arguments) {
+        Ok(proposed) => proposed,
+        Err(settlement) => return Looked::settled(call, settlement),
+    };
+    let evaluation = evaluate(core, proposed).await;
     let verdict = Verdict::Decided {
         evidence: Box::new(evaluation.evidence.clone()),
         core_tool: definition.handled_by == HandledBy::Core,
@@ -248,18 +252,21 @@ fn turn_scope(turn: &TurnSnapshot) -> CallScope {
     }
 }
 
-/// The call as the permission engine sees it.
+/// The call as the permission engine sees it. A tool that cannot tell its targets is not run.
 pub(crate) fn permission_call(
     scope: CallScope,
     tool: &Tool,
     arguments: &EffectiveArguments,
-) -> PermissionCall {
+) -> Result<PermissionCall, Settlement> {
     let descriptor = tool.descriptor().clone();
     let mut call =
         PermissionCall::new(descriptor, arguments.clone(), scope.origin, scope.settings.rule_set_id.clone())
             .mode(scope.settings.mode)
             .conversation(scope.conversation_id);
-    let targets = tool.targets(arguments);
+    let targets = super::supervisor::guard_call(|| tool.targets(arguments)).map_err(|panic| {
+        tracing::error!(tool = tool.definition().name(), %panic, "a tool panicked when asked for its targets");
+        Settlement::new(CallOutcome::Failed, "The call did not run: the tool could not tell what it affects.")
+    })?;
     if !targets.is_empty() {
         call = call.targets(targets);
     }
@@ -269,10 +276,10 @@ pub(crate) fn permission_call(
     if let Some(project) = scope.project {
         call = call.project(project);
     }
-    match scope.policy {
+    Ok(match scope.policy {
         Some(policy) => call.conversation_document(policy),
         None => call,
-    }
+    })
 }
 
 /// Evaluates a call: inline if it has no path target, else on the blocking pool with a time limit. An overrun or a

@@ -61,7 +61,7 @@ impl Answer {
         Self::failed(FailureReason::Resources, format!("the request failed for an internal reason: {panic}"))
     }
 
-    fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
+    pub(crate) fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
         Self::Failed { reason, message: message.into() }
     }
 }

@@ -38,6 +38,21 @@ pub enum Fault {
     Slow(Duration),
 }
 
+impl Fault {
+    fn error(self) -> Option<BackendError> {
+        match self {
+            Self::CrashBefore | Self::CrashAfter | Self::Slow(_) => None,
+            Self::UnknownLost | Self::UnknownKept => {
+                Some(BackendError::unknown(STORE, "the connection was lost during the commit"))
+            }
+            Self::Unavailable => Some(BackendError::unavailable(STORE, "it was told to be unavailable")),
+            Self::Full => {
+                Some(BackendError::full(STORE, std::io::Error::from(std::io::ErrorKind::StorageFull)))
+            }
+        }
+    }
+}
+
 /// Keeps rows in memory as if they were on a disk: what was committed survives a crash and is there for the
 /// next opening.
 ///
@@ -181,11 +196,8 @@ impl FaultBackend {
     async fn read<T>(&self, read: impl FnOnce(&Image) -> T) -> Result<T, BackendError> {
         self.ready().await?;
         // Let go of before the disk is taken: a commit takes the two in the other order.
-        let fault = self.plan().always;
-        if fault == Some(Fault::Unavailable) {
-            return Err(unavailable());
-        }
-        Ok(read(&self.disk().image))
+        let fault = self.plan().always.filter(|fault| *fault == Fault::Unavailable);
+        fault.and_then(Fault::error).map_or_else(|| Ok(read(&self.disk().image)), Err)
     }
 
     /// Commits, or fails as planned; none if the process crashed.
@@ -196,14 +208,18 @@ impl FaultBackend {
         let now = self.clock.now();
         let mut disk = self.disk();
         let mut plan = self.plan();
+        // Asked again under the lock: a commit that was on its way when the process crashed is not made.
+        if self.has_crashed() {
+            return None;
+        }
+        if opening(disk.openings) != self.opening {
+            return Some(Err(BackendError::fenced(STORE)));
+        }
         let before = disk.image.last();
-        let fault = match plan.next() {
-            None | Some(Fault::Slow(_)) => {
-                let answers = sets.into_iter().map(|set| disk.image.apply(set, now)).collect();
-                plan.commits += u64::from(disk.image.last() != before);
-                return Some(Ok(answers));
-            }
-            Some(fault) => fault,
+        let Some(fault) = plan.next().filter(|fault| !matches!(fault, Fault::Slow(_))) else {
+            let answers = sets.into_iter().map(|set| disk.image.apply(set, now)).collect();
+            plan.commits += u64::from(disk.image.last() != before);
+            return Some(Ok(answers));
         };
         let mut next = disk.image.clone();
         let answers = sets.into_iter().map(|set| next.apply(set, now)).collect();
@@ -214,29 +230,16 @@ impl FaultBackend {
         if matches!(fault, Fault::CrashAfter | Fault::UnknownKept) {
             disk.image = next;
         }
-        match fault {
-            Fault::Slow(_) => Some(Ok(answers)),
-            Fault::CrashBefore | Fault::CrashAfter => {
-                self.crash.send_replace(true);
-                None
-            }
-            Fault::UnknownLost | Fault::UnknownKept => {
-                Some(Err(BackendError::unknown(STORE, "the connection was lost during the commit")))
-            }
-            Fault::Unavailable => Some(Err(unavailable())),
-            Fault::Full => {
-                Some(Err(BackendError::full(STORE, std::io::Error::from(std::io::ErrorKind::StorageFull))))
-            }
+        if matches!(fault, Fault::CrashBefore | Fault::CrashAfter) {
+            self.crash.send_replace(true);
+            return None;
         }
+        Some(fault.error().map_or(Ok(answers), Err))
     }
 }
 
 fn opening(number: u64) -> OpeningId {
     OpeningId::from_key(&number.to_string())
-}
-
-fn unavailable() -> BackendError {
-    BackendError::unavailable(STORE, "it was told to be unavailable")
 }
 
 impl Default for FaultBackend {
@@ -252,7 +255,6 @@ impl Backend for FaultBackend {
         let fault = self.plan().next();
         if let Some(Fault::Slow(wait)) = fault {
             tokio::time::sleep(wait).await;
-            self.ready().await?;
         }
         match self.commit(sets) {
             Some(result) => result,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::folder::{Folder, Identity};
+use super::folder::Identity;
 use crate::canonical::{Mark, PathForm, below};
 use crate::fold::fold;
 use crate::root::Root;
@@ -138,8 +138,17 @@ fn is_control(form: &PathForm) -> bool {
             && form.rooted.iter().any(|rooted| matches!(rooted.root, Root::NerveHome | Root::NerveData))
 }
 
-/// What tells a file or folder from every other, if it exists.
+/// What tells the file or folder that a path leads to from every other, if it exists.
+#[cfg(unix)]
+fn identify(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    let facts = std::fs::metadata(path).ok()?;
+    Some(Identity { device: facts.dev(), inode: facts.ino() })
+}
+
+#[cfg(not(unix))]
 pub(super) fn identify(path: &Path) -> Option<Identity> {
+    use super::folder::Folder;
     let path = std::fs::canonicalize(path).ok()?;
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Some(Folder::open(parent).ok()?.look(name).ok()?.1),

@@ -1,34 +1,31 @@
 //! From what a call says to what it affects.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use nervekit_types::{Digest, Retry};
-use serde_json::Value;
 
 use super::decided::{DecidedPath, Location};
 use super::folder::Identity;
 use super::mark::{MarkRules, reads_back};
+use super::selection::derive_targets;
+use super::walk::{MAXIMUM_PATH, Walked, walk, without_dots};
 use crate::arguments::EffectiveArguments;
 use crate::call::ProposedCall;
 use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath};
 use crate::command::CommandReading;
 use crate::decision::CallOrigin;
-use crate::descriptor::{Risk, SelectorKind, TargetSelector, ToolDescriptor};
+use crate::descriptor::{Risk, ToolDescriptor};
 use crate::fold::fold;
 use crate::root::{Root, Roots};
 use crate::target::{Target, TargetScope, TargetSubject};
 use crate::url::{DecidedUrl, UrlTarget};
 
-/// The longest path, in bytes; source: `PATH_MAX` of Linux, `limits.h`.
-const MAXIMUM_PATH: usize = 4096;
 /// The longest component, in bytes; source: `NAME_MAX`.
 const MAXIMUM_NAME: usize = 255;
-/// The most links that are followed in one path; source: `path_resolution(7)`.
-const MAXIMUM_LINKS: usize = 40;
+/// The most targets of one call: each is looked up on disk.
+const MAXIMUM_TARGETS: usize = 256;
 /// The largest file whose content an approval binds, in bytes.
 const MAXIMUM_CONTENT: u64 = 64 << 20;
 
@@ -50,6 +47,9 @@ pub enum ResolveError {
     /// An argument that names a target is not a text.
     #[error("the argument `{0}` is not a text, so it cannot be said what the call affects")]
     NotAText(String),
+    /// More targets than one call may have.
+    #[error("the call names {0} targets; at most 256 are resolved, so make several calls")]
+    TooManyTargets(usize),
     /// A relative path without a working directory.
     #[error("the path `{0}` is relative, and the conversation has no working directory")]
     NoWorkingDirectory(String),
@@ -78,6 +78,7 @@ impl ResolveError {
         match self {
             Self::MissingArgument(_) => "missing_argument",
             Self::NotAText(_) => "not_a_text",
+            Self::TooManyTargets(_) => "too_many_targets",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Path { .. } => "path",
             Self::Url { .. } => "url",
@@ -93,115 +94,6 @@ impl ResolveError {
     fn path(path: &str, problem: impl Into<Box<str>>) -> Self {
         Self::Path { path: crate::display(path).into(), problem: problem.into() }
     }
-}
-
-/// Derives what a call affects from its arguments, by the descriptor's selectors. Pure: nothing is resolved.
-///
-/// A call without any other target affects the tool as a whole.
-///
-/// ```
-/// use nervekit_permissions::{derive_targets, EffectiveArguments, Risk, Target, TargetSelector, ToolDescriptor, ToolKind};
-/// let grep = ToolDescriptor::new("grep", ToolKind::Filesystem, Risk::Read)
-///     .target(TargetSelector::path("paths").or("path").tree().or_working_directory());
-/// let targets = derive_targets(&grep, &EffectiveArguments::parse(r#"{"paths": ["a", "b"]}"#)?)?;
-/// assert_eq!(targets, [Target::path("a").tree().argument("paths.0"), Target::path("b").tree().argument("paths.1")]);
-/// let targets = derive_targets(&grep, &EffectiveArguments::parse("{}")?)?;
-/// assert_eq!(targets, [Target::path(".").tree().argument("paths")]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn derive_targets(
-    descriptor: &ToolDescriptor,
-    arguments: &EffectiveArguments,
-) -> Result<Vec<Target>, ResolveError> {
-    let mut targets = Vec::new();
-    if descriptor.whole_tool {
-        targets.push(Target::whole_tool());
-    }
-    for selector in &descriptor.targets {
-        select(selector, arguments, &mut targets)?;
-    }
-    if targets.is_empty() {
-        targets.push(Target::whole_tool());
-    }
-    Ok(targets)
-}
-
-fn select(
-    selector: &TargetSelector,
-    arguments: &EffectiveArguments,
-    targets: &mut Vec<Target>,
-) -> Result<(), ResolveError> {
-    let first = selector.arguments.first().map(String::as_str).unwrap_or_default();
-    for argument in &selector.arguments {
-        let mut found = Vec::new();
-        collect(arguments.as_value(), argument, String::new(), &mut found);
-        if found.is_empty() {
-            continue;
-        }
-        for (argument, value) in found {
-            let Value::String(text) = value else {
-                return Err(ResolveError::NotAText(crate::display(&argument)));
-            };
-            targets.push(raw(selector, text).argument(argument));
-        }
-        return Ok(());
-    }
-    if selector.or_working_directory {
-        targets.push(raw(selector, ".").argument(first));
-        return Ok(());
-    }
-    if selector.optional { Ok(()) } else { Err(ResolveError::MissingArgument(crate::display(first))) }
-}
-
-/// Finds the values at a dotted path, with the exact path of each; `null` counts as absent, and an array
-/// stands for its items.
-fn collect<'v>(value: &'v Value, rest: &str, at: String, found: &mut Vec<(String, &'v Value)>) {
-    let join = |part: &str| if at.is_empty() { part.to_owned() } else { format!("{at}.{part}") };
-    if rest.is_empty() {
-        match value {
-            Value::Null => {}
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    found.push((join(&index.to_string()), item));
-                }
-            }
-            other => found.push((at, other)),
-        }
-        return;
-    }
-    let (part, rest) = rest.split_once('.').unwrap_or((rest, ""));
-    match value {
-        Value::Array(items) if part == "*" => {
-            for (index, item) in items.iter().enumerate() {
-                collect(item, rest, join(&index.to_string()), found);
-            }
-        }
-        Value::Object(map) => {
-            if let Some(value) = map.get(part) {
-                collect(value, rest, join(part), found);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn raw(selector: &TargetSelector, text: &str) -> Target {
-    use crate::target::AgentTarget;
-    let mut target = match selector.kind {
-        SelectorKind::Path { access, scope } => {
-            let mut target = Target::path(text);
-            (target.access, target.scope) = (access, scope);
-            target
-        }
-        SelectorKind::Url { access } => {
-            let mut target = Target::url(text);
-            target.access = access;
-            target
-        }
-        SelectorKind::Agent => Target::agent(AgentTarget::new(text)),
-    };
-    target.binds_content = selector.binds_content;
-    target
 }
 
 /// A call with canonical targets: the only thing that [`Policy::decide`](crate::Policy::decide) accepts.
@@ -272,6 +164,7 @@ pub struct TargetResolver {
 }
 
 /// The roots of one call, as they are on disk now.
+#[derive(Default)]
 struct Map {
     /// Canonical folders, the longest first.
     canonical: Vec<(Root, PathBuf)>,
@@ -304,7 +197,12 @@ impl TargetResolver {
                 &derived
             }
         };
-        let map = self.map(call);
+        if raw.len() > MAXIMUM_TARGETS {
+            return Err(ResolveError::TooManyTargets(raw.len()));
+        }
+        // A call without a path must not wait for a file system.
+        let touches_files = raw.iter().any(|target| matches!(target.subject, TargetSubject::Path(_)));
+        let map = if touches_files { self.map(call) } else { Map::default() };
         let mut targets = Vec::with_capacity(raw.len());
         let mut means = Vec::with_capacity(raw.len());
         for target in raw {
@@ -496,111 +394,6 @@ fn lexical(working_directory: Option<&Path>, text: &str) -> Result<PathBuf, Reso
         }
     }
     Ok(path)
-}
-
-fn without_dots(path: &Path) -> PathBuf {
-    let mut kept = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                kept.pop();
-            }
-            other => kept.push(other),
-        }
-    }
-    kept
-}
-
-/// A path without links.
-struct Walked {
-    path: PathBuf,
-    /// Every folder on the way that exists, and the path itself if it does.
-    seen: Vec<(PathBuf, Identity)>,
-}
-
-/// Resolves the links in an absolute path, component by component; what does not exist stays as it is.
-fn walk(path: &Path) -> Result<Walked, String> {
-    let mut pending: VecDeque<OsString> = VecDeque::new();
-    let mut resolved = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => pending.push_back(name.to_owned()),
-            top => resolved.push(top),
-        }
-    }
-    let top = resolved.clone();
-    let mut links = 0;
-    let mut missing = false;
-    while let Some(name) = pending.pop_front() {
-        if name == ".." {
-            // Only the content of a link brings these. Below something that does not exist, the system would
-            // refuse what removing it by name would accept.
-            if missing {
-                return Err("a link in it leads through a folder that does not exist".to_owned());
-            }
-            resolved.pop();
-            continue;
-        }
-        resolved.push(&name);
-        if missing {
-            continue;
-        }
-        match std::fs::symlink_metadata(&resolved) {
-            Ok(facts) if facts.is_symlink() => {
-                links += 1;
-                if links > MAXIMUM_LINKS {
-                    return Err("it goes through too many links".to_owned());
-                }
-                let content = std::fs::read_link(&resolved).map_err(|error| error.to_string())?;
-                resolved.pop();
-                let mut front = Vec::new();
-                for component in content.components() {
-                    match component {
-                        Component::Prefix(_) | Component::RootDir => resolved.clone_from(&top),
-                        Component::CurDir => {}
-                        Component::ParentDir => front.push(OsString::from("..")),
-                        Component::Normal(name) => front.push(name.to_owned()),
-                    }
-                }
-                for name in front.into_iter().rev() {
-                    pending.push_front(name);
-                }
-            }
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                missing = true;
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-        if resolved.as_os_str().len() > MAXIMUM_PATH {
-            return Err("it is too long".to_owned());
-        }
-    }
-    // Where names are folded by the file system, the spelling on disk is the one that counts.
-    if cfg!(any(target_vendor = "apple", windows))
-        && let Ok(canonical) = std::fs::canonicalize(&resolved)
-        && fold(&canonical.to_string_lossy()) == fold(&resolved.to_string_lossy())
-    {
-        resolved = canonical;
-    }
-    let mut seen = Vec::new();
-    for ancestor in resolved.ancestors() {
-        seen.extend(identify_plain(ancestor).map(|identity| (ancestor.to_owned(), identity)));
-    }
-    Ok(Walked { path: resolved, seen })
-}
-
-#[cfg(unix)]
-fn identify_plain(path: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt as _;
-    let facts = std::fs::symlink_metadata(path).ok()?;
-    Some(Identity { device: facts.dev(), inode: facts.ino() })
-}
-
-#[cfg(not(unix))]
-fn identify_plain(path: &Path) -> Option<Identity> {
-    super::mark::identify(path)
 }
 
 /// Writes a path in the form that rules are compared with; `None` when a name is not UTF-8.

@@ -198,6 +198,14 @@ fn guardrails_are_kept_in_the_users_document_only_and_never_allow() {
     let user = saved(engine.plan_grant(grant(Deny, GrantScope::User)).unwrap());
     let world = World { user, ..world }.conversation(allow(Filter::new()).priority(1000));
     assert_eq!(world.fetch("https://a.test/x"), Deny);
+    // Guardrails for all rule sets are of the same group: their priorities are not used twice.
+    for taken in [0, 1000] {
+        let mut grant = grant(Prompt, GrantScope::User);
+        let other = Rule::new("other", Deny).priority(taken).when(Filter::new().tool("x"));
+        grant.document = Some(PolicyDocument::new().guardrail(other));
+        let document = saved(engine.plan_grant(grant).unwrap());
+        assert_ne!(document.overlays[0].rules[0].priority, taken);
+    }
     let prompting = Grant::new(evidence.clone(), chosen.clone(), Prompt, GrantScope::Conversation);
     assert!(matches!(engine.plan_grant(prompting), Err(GrantError::NotAGrant)));
     let once = Grant::new(evidence.clone(), chosen.clone(), Allow, GrantScope::Once);

@@ -344,7 +344,7 @@ fn random_policies_are_decided_as_the_naive_evaluator_decides_them() {
     let world = World::new("supervised");
     let resolver = TargetResolver::new(world.roots());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for seed in 1..=3_000_u64 {
+    for seed in 1..=1_000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut set = RuleSet::new("random");
         set.rules = rules(&mut random, "set", false);
@@ -397,7 +397,7 @@ fn random_policies_are_decided_as_the_naive_evaluator_decides_them() {
             *seen.entry(expected.as_str()).or_default() += 1;
         }
     }
-    println!("decisions over seeds 1..=3000: {seen:?}");
+    println!("decisions over seeds 1..=1000: {seen:?}");
     // The generator must reach every decision often, or agreeing means nothing.
-    assert!(seen.len() == 3 && seen.values().all(|count| *count > 2_000), "{seen:?}");
+    assert!(seen.len() == 3 && seen.values().all(|count| *count > 700), "{seen:?}");
 }

@@ -46,6 +46,16 @@ fn scenario_03_autonomous() {
     assert_eq!(world.decide(&write(), json!({"content": "x"})), Deny);
     assert_eq!(world.decide(&write(), json!({"path": 1})), Deny);
     assert_eq!(world.write_call("a\0b"), Deny);
+    let many: Vec<String> = (0..257).map(|number| format!("f{number}")).collect();
+    assert_eq!(world.decide(&grep(), json!({"paths": many})), Deny);
+    assert_eq!(world.decide(&grep(), json!({"paths": many[..256]})), Allow);
+    let nowhere = ProposedCall::new(
+        read(),
+        EffectiveArguments::new(json!({"path": "a"})).unwrap(),
+        CallOrigin::Model,
+        "autonomous",
+    );
+    assert_eq!(world.engine().evaluate(nowhere).decision(), Deny);
 }
 
 #[test]

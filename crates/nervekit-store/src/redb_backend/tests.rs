@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nervekit_conversation_core::Range;
 use redb::StorageBackend;
@@ -33,9 +33,20 @@ struct Failing {
     left: Arc<AtomicU64>,
     /// Whether a failed write has written the first half.
     torn: bool,
+    /// While it is set, no sync ends.
+    stuck: Arc<AtomicBool>,
 }
 
 impl Failing {
+    fn new(operation: Operation, kind: io::ErrorKind, torn: bool) -> Self {
+        let (left, stuck) = (Arc::new(AtomicU64::new(u64::MAX / 4)), Arc::default());
+        Self { operation, kind, left, torn, stuck }
+    }
+
+    fn fail_after(&self, successes: u64) {
+        self.left.store(successes, Ordering::SeqCst);
+    }
+
     fn check(&self, operation: Operation) -> io::Result<()> {
         if operation == self.operation && self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
             return Err(self.kind.into());
@@ -76,6 +87,11 @@ impl StorageBackend for FailingFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        // It ends some time, so that a failing test does too.
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while self.plan.stuck.load(Ordering::SeqCst) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
         // The process goes on, so nothing has to reach the disk itself; not syncing makes the test fast.
         self.plan.check(Operation::Sync)
     }
@@ -118,8 +134,17 @@ fn batch(round: u32) -> BatchId {
 
 /// Large enough that the file has to grow.
 fn set(round: u32) -> WriteSet {
+    sized(round, 20_000)
+}
+
+/// So small that the file has room for it: redb syncs the file when it grows, and readers wait for that.
+fn small(round: u32) -> WriteSet {
+    sized(round, 10)
+}
+
+fn sized(round: u32, bytes: usize) -> WriteSet {
     (0..3).fold(WriteSet::new(batch(round)), |set, row| {
-        set.insert(NOTES, format!("{round:03}/{row}"), vec![u8::try_from(round).unwrap(); 20_000])
+        set.insert(NOTES, format!("{round:03}/{row}"), vec![u8::try_from(round).unwrap(); bytes])
     })
 }
 
@@ -139,9 +164,9 @@ async fn rounds(backend: &RedbBackend) -> BTreeSet<u32> {
 async fn survives(operation: Operation, kind: io::ErrorKind, nth: u64, torn: bool) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
-    let medium = Failing { operation, kind, left: Arc::new(AtomicU64::new(u64::MAX / 4)), torn };
+    let medium = Failing::new(operation, kind, torn);
     drop(options(&path, medium.clone()).open().await.unwrap());
-    medium.left.store(nth, Ordering::SeqCst);
+    medium.fail_after(nth);
     let case = format!("{operation:?} {nth} fails with {kind:?}, torn: {torn}");
     let backend = match options(&path, medium.clone()).open().await {
         Ok(backend) => backend,
@@ -166,7 +191,7 @@ async fn survives(operation: Operation, kind: io::ErrorKind, nth: u64, torn: boo
         }
     }
     let failed = medium.has_failed();
-    medium.left.store(u64::MAX / 4, Ordering::SeqCst);
+    medium.fail_after(u64::MAX / 4);
     assert!(unknown.is_empty() || operation == Operation::Sync, "{case}: {unknown:?}");
     assert!(refused.len() + unknown.len() <= 1, "{case}: one failure, {refused:?} {unknown:?}");
     for round in unknown {
@@ -210,18 +235,88 @@ async fn a_disk_that_fails_at_any_operation_loses_nothing_it_answered_for() {
     assert!(failures > 50, "only {failures} failures");
 }
 
+/// Begins to write these sets, each by a caller of its own, so that they wait behind each other in this order, and
+/// lets the writer go on only when all are there.
+async fn together(
+    backend: &RedbBackend,
+    sets: Vec<WriteSet>,
+) -> Vec<Result<Vec<Result<CommitNumber, Refused>>, BackendError>> {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    backend.writer.as_ref().unwrap().send(Job::Run(Box::new(move |_| {
+        // Ends when the sender is dropped.
+        let _ = wait.recv();
+    })));
+    let mut writes: Vec<_> = sets.into_iter().map(|set| backend.write(vec![set])).collect();
+    for write in &mut writes {
+        let pending = std::future::poll_fn(|context| std::task::Poll::Ready(write.as_mut().poll(context)));
+        assert!(pending.await.is_pending());
+    }
+    drop(go);
+    futures_util::future::join_all(writes).await
+}
+
+#[tokio::test]
+async fn writes_that_wait_together_share_one_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = Failing::new(Operation::Sync, io::ErrorKind::Other, false);
+    let backend = options(&folder.path().join("store.redb"), medium.clone()).open().await.unwrap();
+    backend.write(vec![set(0)]).await.unwrap().remove(0).unwrap();
+
+    medium.fail_after(1);
+    // One of them is refused, which harms no other.
+    let refused = WriteSet::new(BatchId::from_key("refused")).insert(NOTES, "000/0", "");
+    let sets = (1..40).map(small).chain([refused]).chain((40..60).map(small));
+    let answers = together(&backend, sets.collect()).await;
+    for (index, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.unwrap().remove(0).is_ok(), index != 39, "{index}");
+    }
+    assert!(!medium.has_failed(), "there was a second sync");
+    medium.fail_after(u64::MAX / 4);
+    assert_eq!(rounds(&backend).await.len(), 60);
+}
+
+#[tokio::test]
+async fn when_the_shared_commit_fails_every_caller_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = Failing::new(Operation::Write, io::ErrorKind::StorageFull, false);
+    let backend = options(&folder.path().join("store.redb"), medium.clone()).open().await.unwrap();
+    backend.write(vec![set(0)]).await.unwrap().remove(0).unwrap();
+    medium.fail_after(3);
+    let answers = together(&backend, (1..30).map(set).collect()).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap_err().kind() == "full"), "{answers:?}");
+    assert_eq!(rounds(&backend).await, BTreeSet::from([0]));
+    let answers = together(&backend, (1..30).map(set).collect()).await;
+    assert!(answers.into_iter().all(|answer| answer.unwrap().remove(0).is_ok()));
+    assert_eq!(rounds(&backend).await.len(), 30);
+}
+
+#[tokio::test]
+async fn nothing_is_readable_before_it_is_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = Failing::new(Operation::Sync, io::ErrorKind::Other, false);
+    let backend = Arc::new(options(&folder.path().join("store.redb"), medium.clone()).open().await.unwrap());
+    backend.write(vec![set(0)]).await.unwrap().remove(0).unwrap();
+    medium.stuck.store(true, Ordering::SeqCst);
+    let left = medium.left.load(Ordering::SeqCst);
+    let writer = backend.clone();
+    let write = tokio::spawn(async move { writer.write(vec![small(1)]).await });
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(backend.get(NOTES, b"001/0").await.unwrap(), None);
+    }
+    assert!(!write.is_finished() && medium.left.load(Ordering::SeqCst) == left);
+    medium.stuck.store(false, Ordering::SeqCst);
+    write.await.unwrap().unwrap().remove(0).unwrap();
+    assert_eq!(rounds(&backend).await, BTreeSet::from([0, 1]));
+}
+
 #[tokio::test]
 async fn a_store_that_another_opening_took_over_is_fenced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
-    drop(RedbBackend::open(&path).await.unwrap());
-    let left = Arc::new(AtomicU64::new(u64::MAX / 4));
-    let failing =
-        Failing { operation: Operation::Write, kind: io::ErrorKind::Other, left: left.clone(), torn: false };
-    let first = options(&path, failing).open().await.unwrap();
+    let first = RedbBackend::open(&path).await.unwrap();
     first.write(vec![set(0)]).await.unwrap().remove(0).unwrap();
-    // It loses the file in the next write, and cannot open it again before the second one has.
-    left.store(0, Ordering::SeqCst);
+    // It loses the file, and cannot open it again before the second one has.
     first.connection.with(|_| Err::<(), _>(io::Error::other("lost").into())).unwrap_err();
     let second = RedbBackend::open(&path).await.unwrap();
     assert_eq!(first.write(vec![set(1)]).await.unwrap_err().kind(), "in_use");

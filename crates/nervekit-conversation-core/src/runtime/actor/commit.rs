@@ -4,18 +4,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use nervekit_types::Retry;
 use tokio::time::Instant;
 
 use super::{Actor, Message, plan};
 use crate::conversation::Lease;
 use crate::error::CommandError;
-use crate::store::{Change, CommitError, Committed, Draft, Role, StoreError};
+use crate::event::{Event, EventPayload, ExecutionState};
+use crate::store::{Change, CommitError, Committed, Draft, FATES, Role, StoreError};
 
 /// How often a draft is made anew when others write the same rows.
 const CONFLICTS: u32 = 32;
 
 /// The first and the longest wait between attempts to reach a store in trouble.
-const TROUBLE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+pub(super) const TROUBLE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Why the task of a conversation cannot go on.
 #[derive(Debug)]
@@ -105,9 +107,17 @@ impl Actor {
             }
             match self.commit_change(patience, change).await {
                 Ok(()) => return Ok(answer),
+                // The input's id is taken, and stays so.
+                Err(error @ CommitError::Conflict { record: FATES }) => {
+                    self.reload().await?;
+                    return Err(Failure::Store(error.into()));
+                }
                 Err(CommitError::Conflict { .. }) if conflicts < CONFLICTS => {
                     conflicts += 1;
-                    self.reload().await?;
+                    match patience {
+                        Patience::Wait => self.reload_patiently().await?,
+                        Patience::Answer => self.reload().await?,
+                    }
                 }
                 Err(CommitError::Fenced) => return Err(Failure::Fenced),
                 Err(CommitError::NotFound) => return Err(Failure::Gone),
@@ -248,6 +258,9 @@ impl Actor {
         let events = std::mem::take(&mut committed.events);
         let documents = committed.documents_of(self.id);
         self.rows.apply(&mut committed);
+        if events.iter().any(|event| carries_on(event)) {
+            self.live.interrupted = false;
+        }
         if documents {
             self.read_policy();
         }
@@ -292,9 +305,35 @@ impl Actor {
         Ok(())
     }
 
+    /// Reads the rows again, as soon as the store can be read.
+    async fn reload_patiently(&mut self) -> Result<(), Failure> {
+        let mut wait = TROUBLE.0;
+        while let Err(failure) = self.reload().await {
+            self.sit_out_failure(failure, &mut wait).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits after a failure that may pass, a little longer each time; gives back one that does not pass.
+    pub(super) async fn sit_out_failure(
+        &mut self,
+        failure: Failure,
+        wait: &mut Duration,
+    ) -> Result<(), Failure> {
+        let passes = matches!(&failure, Failure::Store(error) if error.retry() != Retry::Never);
+        if !passes || self.core.is_closing() {
+            return Err(failure);
+        }
+        tracing::warn!(conversation = %self.id, %failure, "the store is in trouble; trying again");
+        self.show_trouble();
+        self.sit_out(*wait).await;
+        *wait = (*wait * 2).min(TROUBLE.1);
+        Ok(())
+    }
+
     /// Prolongs the lease, and looks whether others have written to the mailbox meanwhile.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
-        self.reload().await?;
+        self.reload_patiently().await?;
         if !self.holds_lease() {
             return Err(Failure::Fenced);
         }
@@ -310,5 +349,15 @@ impl Actor {
             Ok(())
         })
         .await
+    }
+}
+
+/// Whether an event makes the model request that comes next one of this core's own: an execution that was begun
+/// here, or an input that was delivered here, is not what another core left.
+fn carries_on(event: &Event) -> bool {
+    match &event.payload {
+        EventPayload::UserMessage(_) => true,
+        EventPayload::ExecutionState(state) => matches!(state.state, ExecutionState::Started),
+        _ => false,
     }
 }

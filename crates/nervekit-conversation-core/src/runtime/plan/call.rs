@@ -206,8 +206,17 @@ fn todo_words(todos: &[Todo]) -> String {
     lines.join("\n")
 }
 
+/// Whether somebody called the call off: then it is neither started, judged nor repeated, only settled. A draft
+/// that is made anew after a conflict may find the mark that caused it.
+pub(crate) fn is_called_off(draft: &Draft<'_>, call: &ToolCall) -> bool {
+    call.cancel_requested || draft.rows().is_marked()
+}
+
 /// Carries a ready core tool out, in the batch of this draft: no `running` state is ever on disk for it.
 pub(crate) fn effect(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall) {
+    if is_called_off(draft, &call) {
+        return;
+    }
     match core_effect(draft, &call) {
         Effect::Settled(settlement) => settle(draft, planner, &call, settlement),
         Effect::Asks(question) => {
@@ -259,6 +268,13 @@ pub(crate) fn ask(
     request: InputRequest,
     busy: Duration,
 ) {
+    if is_called_off(draft, &call) {
+        // Nobody is asked for an execution that ends.
+        let mut settlement =
+            Settlement::new(CallOutcome::Cancelled, "The call was cancelled when it needed an answer.");
+        settlement.busy = busy;
+        return settle(draft, planner, &call, settlement);
+    }
     add_busy(draft, busy);
     let mut question = Question::new(request.question).options(request.options);
     question.context = request.context;
@@ -269,6 +285,9 @@ pub(crate) fn ask(
 
 /// Claims a ready call for this core, before its first outside effect.
 pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall) {
+    if is_called_off(draft, &call) || call.state != CallState::Ready {
+        return;
+    }
     call.claim = Some(Claim { attempt: next_attempt(&call), incarnation: planner.me, process: None });
     call.state = CallState::Running;
     draft.put_call(call);
@@ -276,6 +295,9 @@ pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: Tool
 
 /// Puts a call that another core left running back to ready: its next claim is a new attempt.
 pub(crate) fn repeat(draft: &mut Draft<'_>, mut call: ToolCall) {
+    if is_called_off(draft, &call) {
+        return;
+    }
     call.state = CallState::Ready;
     draft.put_call(call);
 }
@@ -346,6 +368,9 @@ pub(super) fn append_response(
 
 /// Takes in how a call that was found in `supervising` was decided.
 pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall, evidence: Evidence) {
+    if is_called_off(draft, &call) {
+        return;
+    }
     match supervised(draft, planner, call, evidence) {
         Ok(call) => {
             let suspended = call.state.is_suspended();

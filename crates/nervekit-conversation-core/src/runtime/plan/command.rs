@@ -71,6 +71,9 @@ pub(crate) fn continue_processing(
     }
     if let Some(open) = &draft.core().open_execution {
         let execution_id = open.id;
+        if draft.rows().is_marked() {
+            return Err(CommandError::Busy(Subject::Execution(execution_id)));
+        }
         resume(draft);
         return Ok(CommandOutcome::Continued { execution_id });
     }
