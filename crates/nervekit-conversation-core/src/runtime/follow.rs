@@ -179,7 +179,7 @@ impl Follower {
             match content {
                 ContentBlock::Text(text) => self.show_block(BlockKind::Text, block, &text.text),
                 ContentBlock::Thinking(thinking) => {
-                    self.show_block(BlockKind::Thinking, block, &thinking.text)
+                    self.show_block(BlockKind::Thinking, block, &thinking.text);
                 }
                 _ => {}
             }
