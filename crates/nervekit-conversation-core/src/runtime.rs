@@ -7,6 +7,7 @@ mod execute;
 mod feed;
 mod follow;
 mod machine;
+mod offer;
 mod plan;
 mod projection;
 mod propose;

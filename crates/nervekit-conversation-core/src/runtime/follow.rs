@@ -284,6 +284,9 @@ impl Follower {
             let running = seen.output.iter().filter(|(_, output)| !output.ended);
             running.map(|(call, output)| (output.progress.clone(), shown(call))).collect()
         };
+        if running.is_empty() {
+            return self.changed.changed().await.is_ok();
+        }
         let mut events: Vec<BoxFuture<'_, bool>> =
             vec![self.changed.changed().map(|result| result.is_ok()).boxed()];
         for (progress, shown) in running {
