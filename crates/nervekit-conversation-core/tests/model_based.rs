@@ -16,8 +16,8 @@ use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
     Attendance, Backend as _, CallState, Command, CommandError, CommandOutcome, CommandRequest, ConfigChange,
     ConversationConfig, ConversationCore, Conversations, DeliveryTarget, Event, EventPayload, ExecutionState,
-    InputFate, Lease, Limits, NewConversation, NewInput, NewProject, Query, Receipt, RecoveryPolicy, Remember,
-    Resolution, Snapshot, Status, View,
+    InputFate, Lease, Limits, NewConversation, NewInput, NewProject, Query, Receipt, RecoveryPolicy,
+    Remember, Resolution, Snapshot, Status, View,
 };
 use nervekit_harness::{
     ContentBlock, Message, ModelRegistry, ModelRequest, ProviderError, ProviderErrorKind, RetryPolicy,
