@@ -49,7 +49,7 @@ impl Survey {
                     let line = number.parse().unwrap_or(0);
                     self.todos.push(Todo { path: path.clone(), line, text: text.trim().to_owned() });
                 }
-                _ => path = line.to_owned(),
+                _ => line.clone_into(&mut path),
             }
         }
         self.todos.retain(|todo| todo.path != REPORT);

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    CallOutcome, CallState, Command, CommandError, CommandOutcome, Conversation, InputFate, Interaction, MemoryBackend, NewConversation, NewInput, QueuedInput, Resolution, RuntimeLimits,
-    Snapshot, Status, Update,
+    CallOutcome, CallState, Command, CommandError, CommandOutcome, Conversation, InputFate, Interaction,
+    MemoryBackend, NewConversation, NewInput, QueuedInput, Resolution, RuntimeLimits, Snapshot, Status,
+    Update,
 };
 use nervekit_harness::{
     Message, ModelRequest, ProviderError, ProviderErrorKind, ScriptedModel, ScriptedReply, StopReason,
@@ -21,9 +22,7 @@ use nervekit_types::{ConversationId, InputId, InteractionId, ProjectId};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use self::life::{
-    Key, Life, World, answers, ends, key_of, obliging, outcome_of, story, unpaired,
-};
+use self::life::{Key, Life, World, answers, ends, key_of, obliging, outcome_of, story, unpaired};
 
 fn call(tool: &str, key: &str) -> ScriptedReply {
     ScriptedReply::call_tool(tool, json!({ "key": key }))
@@ -67,7 +66,9 @@ fn gate(open: &Arc<Semaphore>) -> Tool {
 /// The roles of a request's messages, with what a user said.
 fn roles(request: &ModelRequest) -> Vec<String> {
     let role = |message: &Message| match message {
-        Message::User(user) => format!("user {}", nervekit_harness::AssistantMessage::new(user.content.clone()).plain_text()),
+        Message::User(user) => {
+            format!("user {}", nervekit_harness::AssistantMessage::new(user.content.clone()).plain_text())
+        }
         Message::Assistant(_) => "assistant".to_owned(),
         _ => "result".to_owned(),
     };
@@ -175,7 +176,10 @@ async fn case_31_what_is_stopped_or_denied_is_settled_and_cannot_be_approved() {
     let seen = life.quiet().await;
     assert_eq!(seen.state.conversation.status, Status::Waiting);
     assert_eq!(outcome_of(&life.responses().await, "1"), Some(CallOutcome::Denied));
-    assert_eq!(seen.calls.iter().map(|call| call.state).collect::<Vec<_>>(), [CallState::AwaitingApproval; 2]);
+    assert_eq!(
+        seen.calls.iter().map(|call| call.state).collect::<Vec<_>>(),
+        [CallState::AwaitingApproval; 2]
+    );
     life.see_through(obliging).await;
     assert_eq!(life.world.effects(), ["2", "3"]);
     assert_paired(&life.world);
@@ -280,7 +284,9 @@ async fn case_35_an_effect_is_never_had_twice_and_siblings_keep_their_results() 
                 let outcome = outcome_of(&responses, key).unwrap();
                 let expected = match outcome {
                     CallOutcome::Completed => had == 1,
-                    CallOutcome::Indeterminate => had <= 1 && had == before.iter().filter(|had| *had == key).count(),
+                    CallOutcome::Indeterminate => {
+                        had <= 1 && had == before.iter().filter(|had| *had == key).count()
+                    }
                     _ => false,
                 };
                 assert!(expected, "{side:?} {commit}: call {at} is {outcome} with {had} effects");
@@ -453,7 +459,8 @@ async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
 #[tokio::test(start_paused = true)]
 async fn case_41_what_is_said_while_calls_run_follows_their_results() {
     let passage = Arc::new(Semaphore::new(0));
-    let reply = call("gate", "slow").call("peek", json!({ "key": "quick" })).call("send", json!({ "key": "asks" }));
+    let reply =
+        call("gate", "slow").call("peek", json!({ "key": "quick" })).call("send", json!({ "key": "asks" }));
     let life = open(World::new([reply]).tool(gate(&passage))).await;
     life.submit("go").await;
     life.until("one is done, one runs, one is asked for", |seen| {
@@ -480,11 +487,14 @@ async fn case_41_what_is_said_while_calls_run_follows_their_results() {
 #[tokio::test(start_paused = true)]
 async fn case_44_blank_texts_do_not_stop_a_conversation() {
     let silent = |name: &str, output: &'static str| {
-        let tool = Tool::function(name, "Says nothing.", move |_: Key, _: ToolContext| async move { Ok(output) });
+        let tool =
+            Tool::function(name, "Says nothing.", move |_: Key, _: ToolContext| async move { Ok(output) });
         tool.reviewed(Risk::Read)
     };
     for blank in ["", "  \n", "\u{200B}"] {
-        let reply = ScriptedReply::text(blank).call("empty", json!({ "key": "a" })).call("newline", json!({ "key": "b" }));
+        let reply = ScriptedReply::text(blank)
+            .call("empty", json!({ "key": "a" }))
+            .call("newline", json!({ "key": "b" }));
         let life = open(World::new([reply]).tool(silent("empty", "")).tool(silent("newline", "\n"))).await;
         assert!(matches!(life.conversation.submit(blank).await.unwrap_err(), CommandError::Invalid(_)));
         life.submit("go").await;

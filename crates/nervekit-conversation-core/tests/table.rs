@@ -10,10 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    Backend, BackendError, BackendFacts, BuildProblem, Command, CommandError, CommitNumber, Conversation, Event,
-    EventPayload, ExecutionState, Hook, HookCall, HookError, HookVerdict, Maintenance, MaintenanceReport,
-    MemoryBackend, NewInput, QueryError, Range, Refused, Resolution, ResourceError, Resources, Row, Table, TurnRequest,
-    TurnResources, WriteSet,
+    Backend, BackendError, BackendFacts, BuildProblem, Command, CommandError, CommitNumber, Conversation,
+    Event, EventPayload, ExecutionState, Hook, HookCall, HookError, HookVerdict, Maintenance,
+    MaintenanceReport, MemoryBackend, NewInput, QueryError, Range, Refused, Resolution, ResourceError,
+    Resources, Row, Table, TurnRequest, TurnResources, WriteSet,
 };
 use nervekit_harness::{
     ModelRequest, ModelSelection, ProviderError, ProviderErrorKind, ScriptedModel, ScriptedReply, StopReason,
@@ -181,7 +181,9 @@ fn without_targets() -> Tool {
 
 fn erring() -> Tool {
     let tool = Tool::function("err", "Fails.", |_: Key, _: ToolContext| async move {
-        Err::<String, _>(ToolError::new("there is no such note; list them first").because("a detail of the host"))
+        Err::<String, _>(
+            ToolError::new("there is no such note; list them first").because("a detail of the host"),
+        )
     });
     tool.reviewed(Risk::Read).into()
 }
@@ -252,8 +254,10 @@ rows! {
 
 /// It waits as long as the provider asks, and no longer.
 async fn asked_to_wait() -> String {
-    let busy = provider_error(ProviderErrorKind::RateLimited, 429, "slow down").with_retry_after(Duration::from_secs(7));
-    let world = Arc::new(World::with(ScriptedModel::new([ScriptedReply::fails(busy), ScriptedReply::text("Hi.")])));
+    let busy = provider_error(ProviderErrorKind::RateLimited, 429, "slow down")
+        .with_retry_after(Duration::from_secs(7));
+    let world =
+        Arc::new(World::with(ScriptedModel::new([ScriptedReply::fails(busy), ScriptedReply::text("Hi.")])));
     let life = Life::open(MemoryBackend::new(), &world).await;
     let begun = tokio::time::Instant::now();
     let answer = life.conversation.ask("go").await.unwrap().into_text().unwrap();

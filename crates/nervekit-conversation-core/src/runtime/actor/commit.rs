@@ -266,7 +266,9 @@ impl Actor {
             self.read_policy();
         }
         if let Some(projection) = &mut self.projection {
-            events.iter().for_each(|event| projection.extend(event));
+            for event in &events {
+                projection.extend(event);
+            }
         }
         self.renew_at = self.holds_lease().then(|| Instant::now() + self.core.limits.lease / 3);
         let rows = &self.rows;
