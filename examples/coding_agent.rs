@@ -40,6 +40,7 @@ const DEFAULT_PROMPT: &str = "Survey this folder and write a short report about 
 const LEAVE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag of the command line each")]
 struct Options {
     project: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -152,18 +153,17 @@ async fn run(host: &Host, options: &Options) -> Result<u8, nervekit::Error> {
         }
         return Ok(0);
     }
-    let (conversation, updates) = match options.resume {
-        Some(id) => resume(host, id, options).await?,
-        None => {
-            let prompt = options.prompt.as_deref().unwrap_or(DEFAULT_PROMPT);
-            let conversation = host.create(Some(prompt.chars().take(80).collect())).await?;
-            if !options.json {
-                println!("conversation {}", conversation.id());
-            }
-            let updates = conversation.updates().await?;
-            conversation.submit(prompt).await?;
-            (conversation, updates)
+    let (conversation, updates) = if let Some(id) = options.resume {
+        resume(host, id, options).await?
+    } else {
+        let prompt = options.prompt.as_deref().unwrap_or(DEFAULT_PROMPT);
+        let conversation = host.create(Some(prompt.chars().take(80).collect())).await?;
+        if !options.json {
+            println!("conversation {}", conversation.id());
         }
+        let updates = conversation.updates().await?;
+        conversation.submit(prompt).await?;
+        (conversation, updates)
     };
     let outcome = follow(&conversation, updates, options).await?;
     Ok(code(&outcome))

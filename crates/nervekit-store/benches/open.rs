@@ -45,7 +45,7 @@ async fn fill(path: &Path, conversations: u64) {
             if finished < conversations {
                 draft.end_execution(EventId::next(&ids), ExecutionState::Completed { denied: Vec::new() });
             } else {
-                draft.put_call(seed::call(&ids, id, execution, json!({ "path": "src/lib.rs" })));
+                draft.put_call(seed::call(&ids, id, execution, &json!({ "path": "src/lib.rs" })));
                 draft.enqueue(seed::input(&ids, id, true));
             }
             batch.change(&rows, draft.finish()).unwrap();

@@ -375,7 +375,7 @@ impl World<'_> {
             Step::Ask(calls) => {
                 draft.append(seed::note(event(), "asked"));
                 for _ in 0..*calls {
-                    let call = seed::call(ids, id, execution.unwrap(), json!({ "path": "a" }));
+                    let call = seed::call(ids, id, execution.unwrap(), &json!({ "path": "a" }));
                     drafted.calls.insert(call.id);
                     draft.put_call(call);
                 }
