@@ -67,7 +67,7 @@ async fn open(path: &Path) -> [Duration; 3] {
     for id in unfinished {
         store.load(id).await.unwrap().unwrap();
     }
-    [file, listed - file, start.elapsed() - listed]
+    [file, listed.saturating_sub(file), start.elapsed().saturating_sub(listed)]
 }
 
 fn main() {
