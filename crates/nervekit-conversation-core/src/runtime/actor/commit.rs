@@ -155,7 +155,8 @@ impl Actor {
     fn lease_for(&self, draft: &mut Draft<'_>) {
         let limits = &self.core.limits;
         if self.rests_after(draft) {
-            if self.holds_lease() {
+            // A dead owner's too: what it left is finished by this very batch.
+            if self.rows.lease.as_ref().is_some_and(|lease| !lease.value.released) {
                 draft.release_lease();
             }
             return;
