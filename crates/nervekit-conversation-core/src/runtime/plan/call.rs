@@ -97,13 +97,9 @@ pub(super) fn supervised(
 }
 
 fn unattended_words(evidence: &Evidence) -> String {
-    let rule = evidence.winner.as_ref().map_or_else(
-        || "the permission policy".to_owned(),
-        |winner| format!("the rule `{}` of `{}`", winner.rule.id, winner.rule_set_id),
-    );
     format!(
-        "Denied: {rule} asks a person, and nobody attends this conversation ({}). A person can allow it with a rule \
-         for this call, with another rule set, or by attending.",
+        "Denied: {}, and nobody attends this conversation. A person can allow it with a rule for this call, with \
+         another rule set, or by attending.",
         evidence.reason
     )
 }

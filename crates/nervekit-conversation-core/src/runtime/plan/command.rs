@@ -3,7 +3,7 @@
 use nervekit_permissions::{
     Decision, DocumentChange, DocumentScope, Grant, GrantScope, PermissionEngine, PolicyDocument,
 };
-use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, ToolCallId};
+use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, PrincipalKind, ToolCallId};
 
 use super::call::{Settlement, approval_digest, settle};
 use super::{Planner, input};
@@ -153,9 +153,10 @@ pub(crate) fn resolve(
             draft.put_call(call);
         }
         Resolution::Deny { message, .. } => {
+            let who = if principal.kind() == PrincipalKind::Person { "Denied by a person" } else { "Denied" };
             let words = match message {
-                Some(message) => format!("Denied by a person: {message}"),
-                None => "Denied by a person.".to_owned(),
+                Some(message) => format!("{who}: {message}"),
+                None => format!("{who}."),
             };
             settle(draft, planner, &call, Settlement::new(CallOutcome::Denied, words));
         }
