@@ -45,6 +45,7 @@ const DEFAULT_PROMPT: &str = "Survey this folder and write a short report about 
 const LEAVE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag of the command line each")]
 struct Options {
     project: Option<PathBuf>,
     home: Option<PathBuf>,

@@ -17,8 +17,11 @@ fn the_public_names_are_those_of_the_snapshot() {
         let actual: BTreeSet<String> = surface::names(krate).iter().map(surface::Name::line).collect();
         let file = surface::root().join("tests/api").join(format!("{krate}.txt"));
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        let written: Vec<&str> =
-            text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        let written: Vec<&str> = text
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
         let expected: BTreeSet<String> = written.iter().map(|line| (*line).to_owned()).collect();
         let mut lines: Vec<String> = Vec::new();
         lines.extend(expected.difference(&actual).map(|line| format!("- {line}")));

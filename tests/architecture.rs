@@ -216,7 +216,11 @@ fn manifests_agree_and_are_complete() {
             let to = text(dependency, "name");
             // One version for all of ours, and a version on whatever is needed by those who build it.
             if ours.contains(to) && dependency["kind"].is_null() {
-                assert_eq!(text(dependency, "req"), format!("={}", text(package, "version")), "{name} → {to}");
+                assert_eq!(
+                    text(dependency, "req"),
+                    format!("={}", text(package, "version")),
+                    "{name} → {to}"
+                );
             }
             assert!(dependency["kind"] == "dev" || text(dependency, "req") != "*", "{name} → {to}");
         }
@@ -237,7 +241,15 @@ fn dependencies_come_from_the_registry_under_known_licences() {
     assert!(licences.contains("MIT") && banned.contains("native-tls"), "{licences:?} {banned:?}");
 
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", &host()])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--all-features",
+            "--filter-platform",
+            &host(),
+        ])
         .current_dir(root)
         .output()
         .unwrap();
@@ -275,7 +287,10 @@ fn host() -> String {
 /// latter, as crates write them (`/` is an old `OR`).
 fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
     let any = |part: &str| {
-        part.trim_matches(['(', ')', ' ']).replace('/', " OR ").split(" OR ").any(|one| licences.contains(one.trim()))
+        part.trim_matches(['(', ')', ' '])
+            .replace('/', " OR ")
+            .split(" OR ")
+            .any(|one| licences.contains(one.trim()))
     };
     expression.split(" AND ").all(any)
 }
@@ -302,6 +317,35 @@ fn an_embedding_has_no_duplicates_that_reach_it() {
     let twice: Vec<_> = versions.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name).collect();
     // Two generations of derive macros; both run at build time only.
     assert_eq!(twice, ["syn"]);
+}
+
+/// A promise without a test is a wish.
+#[test]
+fn the_tests_that_the_contract_names_exist() {
+    let root: &Path = env!("CARGO_MANIFEST_DIR").as_ref();
+    let contract = std::fs::read_to_string(root.join("CONTRACT.md")).unwrap();
+    let mut sources = String::new();
+    for folder in ["crates", "tests", "system-tests", "src"] {
+        collect_sources(&root.join(folder), &mut sources);
+    }
+    let name = |word: &&str| {
+        word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
+    };
+    let named: BTreeSet<&str> = contract.split('`').skip(1).step_by(2).filter(name).collect();
+    assert!(named.len() > 30, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "CONTRACT.md names tests that do not exist: {missing:?}");
+}
+
+fn collect_sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::too_many_lines,
     reason = "tests"
 )]
 
@@ -17,10 +16,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nervekit::conversation::ports::*;
-use nervekit::conversation::{
-    Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions,
+use nervekit::conversation::ports::{
+    AssetStore, Backend, Clock, Conversations, Credentials, Documents, Entropy, Harness, Hook, IdSource,
+    Model, ModelResolver, PermissionEngine, Process, Processes, Profiles, SearchBackend, TokenEstimator,
+    ToolExecutor, ToolManifest, Transport, TurnResources,
 };
+use nervekit::conversation::{Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions};
 use nervekit::harness::{HttpResponse, ModelStream};
 use nervekit::store::{RedbBackend, RedbOptions};
 use nervekit::tools::{
@@ -227,6 +228,7 @@ spawnable! {
     "Updates::next" = |mut it: Updates| async move { it.next().await };
     "interactions" = |it: Arc<dyn Conversations>| async move { interactions(&*it).await };
     "answer" = |it: Conversation| async move { nervekit::terminal::answer(&it, &any()).await };
+    "resolve" = |it: Conversation| async move { nervekit::terminal::resolve(&it, &any(), any()).await };
 }
 
 /// Every stream can be moved to another thread and kept there.
@@ -252,7 +254,10 @@ fn waits() -> BTreeSet<String> {
         let public = |name: &str| shown.get(name) == Some(&false);
         for file in files(&surface::folder(krate).join("src")) {
             // Shown by the feature `testing`.
-            if file.components().any(|part| ["store", "testing", "tests"].iter().any(|name| part.as_os_str() == *name)) {
+            if file
+                .components()
+                .any(|part| ["store", "testing", "tests"].iter().any(|name| part.as_os_str() == *name))
+            {
                 continue;
             }
             for item in syn::parse_file(&surface::read(&file)).unwrap().items {
@@ -285,9 +290,9 @@ fn waits() -> BTreeSet<String> {
 
 #[test]
 fn every_public_future_can_be_spawned() {
-    let covered = names_of(SPAWNABLE);
-    let missing: Vec<_> = waits().difference(&covered).cloned().collect();
+    let (covered, waits) = (names_of(SPAWNABLE), waits());
+    let missing: Vec<_> = waits.difference(&covered).cloned().collect();
     assert!(missing.is_empty(), "add to `spawnable!`: {missing:?}");
-    let gone: Vec<_> = covered.difference(&waits()).cloned().collect();
+    let gone: Vec<_> = covered.difference(&waits).cloned().collect();
     assert!(gone.is_empty(), "remove from `spawnable!`: {gone:?}");
 }

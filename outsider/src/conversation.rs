@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use nervekit_conversation_core::{
-    Event, Hook, HookCall, HookError, HookVerdict, Profile, Profiles, ResourceError, Resources, ToolCallResponse,
-    TurnRequest, TurnResources,
+    Event, Hook, HookCall, HookError, HookVerdict, Profile, Profiles, ResourceError, Resources,
+    ToolCallResponse, TurnRequest, TurnResources,
 };
 use nervekit_harness::{AssistantMessage, ModelRequest};
 use nervekit_permissions::DocumentError;

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use futures_util::stream;
 use nervekit_conversation_core::{
     Command, CommandError, CommandOutcome, CommandRequest, ConversationConfig, ConversationRecord,
-    Conversations, Cursor, Event, EventPage, EventPayload, ExecutionState, InputFate, NewConversation, NewInput,
-    NewProject, Outcome, Page, PageMark, ProjectRecord, Query, QueryError, QueuedInput, Receipt, Scope, Snapshot,
-    Update, Updates, View,
+    Conversations, Cursor, Event, EventPage, EventPayload, ExecutionState, InputFate, NewConversation,
+    NewInput, NewProject, Outcome, Page, PageMark, ProjectRecord, Query, QueryError, QueuedInput, Receipt,
+    Scope, Snapshot, Update, Updates, View,
 };
 use nervekit_harness::{AssistantMessage, Usage};
 use nervekit_types::{
-    CommandId, ConversationId, Digest, EventId, ExecutionId, IdSource, InputId, Principal, ProjectId, SystemIds,
-    Timestamp,
+    CommandId, ConversationId, Digest, EventId, ExecutionId, IdSource, InputId, Principal, ProjectId,
+    SystemIds, Timestamp,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl Memory {
         ids: &dyn IdSource,
     ) -> Result<CommandOutcome, CommandError> {
         match command {
-            Command::CreateProject(new) => Ok(self.create_project(new, ids)),
+            Command::CreateProject(new) => Ok(self.create_project(&new, ids)),
             Command::CreateConversation(new) => self.create_conversation(*new, ids),
             Command::Configure { conversation_id, change } => {
                 change.apply_to(&mut self.conversation(conversation_id)?.config);
@@ -85,7 +85,7 @@ impl Memory {
                 self.conversation(conversation_id)?.record.title = title;
                 Ok(CommandOutcome::TitleSet)
             }
-            Command::Submit { conversation_id, input } => self.submit(conversation_id, input, by, ids),
+            Command::Submit { conversation_id, input } => self.submit(conversation_id, &input, by, ids),
             Command::CancelInput { conversation_id, input_id } => {
                 let kept = self.conversation(conversation_id)?;
                 let Some((_, fate)) = kept.fates.get_mut(&input_id) else {
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    fn create_project(&mut self, new: NewProject, ids: &dyn IdSource) -> CommandOutcome {
+    fn create_project(&mut self, new: &NewProject, ids: &dyn IdSource) -> CommandOutcome {
         let project_id = new.id.unwrap_or_else(|| ProjectId::next(ids));
         let value = json!({
             "id": project_id, "name": new.name, "directory": new.directory,
@@ -146,7 +146,8 @@ impl Memory {
             "title": new.title, "paused": false, "status": "idle", "usage": Usage::new(0, 0),
             "next_event_sequence": 1, "revision": 1, "created_at": now(), "updated_at": now(),
         });
-        let kept = Kept { record: record(value), config: new.config, queue: Vec::new(), fates: BTreeMap::new() };
+        let kept =
+            Kept { record: record(value), config: new.config, queue: Vec::new(), fates: BTreeMap::new() };
         self.conversations.insert(conversation_id, kept);
         Ok(CommandOutcome::ConversationCreated { conversation_id })
     }
@@ -154,17 +155,17 @@ impl Memory {
     fn submit(
         &mut self,
         conversation_id: ConversationId,
-        new: NewInput,
+        new: &NewInput,
         by: &Principal,
         ids: &dyn IdSource,
     ) -> Result<CommandOutcome, CommandError> {
         let input_id = new.id.unwrap_or_else(|| InputId::next(ids));
         let kept = self.conversation(conversation_id)?;
         if let Some((text, fate)) = kept.fates.get(&input_id) {
-            return match *text == new.text {
-                true => Ok(CommandOutcome::InputAccepted { input_id, fate: *fate }),
-                false => Err(CommandError::OtherContent { id: input_id, fate: *fate }),
-            };
+            if *text == new.text {
+                return Ok(CommandOutcome::InputAccepted { input_id, fate: *fate });
+            }
+            return Err(CommandError::OtherContent { id: input_id, fate: *fate });
         }
         kept.fates.insert(input_id, (new.text.clone(), InputFate::Queued));
         let input: QueuedInput = record(json!({
@@ -189,16 +190,16 @@ impl Memory {
     ) -> Result<InputFate, CommandError> {
         let execution_id = ExecutionId::next(ids);
         let state = |state: &str| json!({"type": "execution_state", "execution_id": execution_id, "state": {"state": state}});
-        self.append(id, None, state("started"), ids)?;
+        self.append(id, None, &state("started"), ids)?;
         let delivered = json!({
             "type": "user_message", "text": input.text, "source": input.source, "submitter": input.submitter,
         });
-        let event_id = self.append(id, Some(input.id), delivered, ids)?;
+        let event_id = self.append(id, Some(input.id), &delivered, ids)?;
         let answer = json!({
             "type": "assistant_message", "message": AssistantMessage::text(&*input.text), "attempt": 1,
         });
-        self.append(id, None, answer, ids)?;
-        self.append(id, None, state("completed"), ids)?;
+        self.append(id, None, &answer, ids)?;
+        self.append(id, None, &state("completed"), ids)?;
         let fate = InputFate::Delivered { event_id };
         self.conversation(id)?.fates.insert(input.id, (input.text.clone(), fate));
         Ok(fate)
@@ -208,13 +209,14 @@ impl Memory {
         &mut self,
         conversation_id: ConversationId,
         input_id: Option<InputId>,
-        payload: Value,
+        payload: &Value,
         ids: &dyn IdSource,
     ) -> Result<EventId, CommandError> {
         let previous = self.events_of(conversation_id).next_back().cloned();
         let kept = &mut self.conversation(conversation_id)?.record;
         let id = EventId::next(ids);
-        let chain_hash = Digest::of(format!("{:?}{payload}", previous.as_ref().map(|event| event.chain_hash)));
+        let chain_hash =
+            Digest::of(format!("{:?}{payload}", previous.as_ref().map(|event| event.chain_hash)));
         let event: Event = record(json!({
             "id": id, "conversation_id": conversation_id, "sequence": kept.next_event_sequence,
             "previous": previous.map(|event| json!({"id": event.id, "sequence": event.sequence})),
@@ -229,9 +231,8 @@ impl Memory {
     }
 
     fn look(&self, query: Query) -> Result<View, QueryError> {
-        let kept = |id: ConversationId| {
-            self.conversations.get(&id).ok_or_else(|| QueryError::NotFound(id.into()))
-        };
+        let kept =
+            |id: ConversationId| self.conversations.get(&id).ok_or_else(|| QueryError::NotFound(id.into()));
         match query {
             Query::Projects => Ok(View::Projects(self.projects.values().cloned().collect())),
             Query::Conversations { project_id, page, before } => {
@@ -266,7 +267,10 @@ impl Memory {
                 kept(conversation_id)?;
                 let later = self.events_of(conversation_id).filter(|event| event.sequence > after.seen());
                 let (events, more) = fit(later, page);
-                let next = events.last().filter(|_| more).map(|event| PageMark::After(Cursor::after(event.sequence)));
+                let next = events
+                    .last()
+                    .filter(|_| more)
+                    .map(|event| PageMark::After(Cursor::after(event.sequence)));
                 Ok(View::Events(record::<EventPage>(json!({"events": events, "next": next}))))
             }
             Query::Interactions { .. } => Ok(View::Interactions(Vec::new())),
@@ -300,9 +304,10 @@ impl Memory {
     fn concerns(&self, scope: Scope, event: &Event) -> bool {
         match scope {
             Scope::Conversation(id) | Scope::Family(id) => event.conversation_id == id,
-            Scope::Project(id) => {
-                self.conversations.get(&event.conversation_id).is_some_and(|kept| kept.record.project_id == id)
-            }
+            Scope::Project(id) => self
+                .conversations
+                .get(&event.conversation_id)
+                .is_some_and(|kept| kept.record.project_id == id),
             Scope::Everything => true,
             _ => false,
         }
@@ -389,18 +394,21 @@ impl Conversations for Parrot {
         let from = self.0.memory().place(scope, after)?;
         let heard = self.0.heard.subscribe();
         let start = (Arc::clone(&self.0), heard, from, Vec::new());
-        Ok(Updates::from_stream(stream::unfold(start, move |(cage, mut heard, mut from, mut ready)| async move {
-            loop {
-                if let Some(update) = ready.pop() {
-                    return Some((Ok(update), (cage, heard, from, ready)));
+        Ok(Updates::from_stream(stream::unfold(
+            start,
+            move |(cage, mut heard, mut from, mut ready)| async move {
+                loop {
+                    if let Some(update) = ready.pop() {
+                        return Some((Ok(update), (cage, heard, from, ready)));
+                    }
+                    // Marked as seen before looking, so that nothing heard in between is missed.
+                    heard.borrow_and_update();
+                    match cage.next(scope, from) {
+                        Some((updates, after)) => (ready, from) = (updates, after),
+                        None => heard.changed().await.ok()?,
+                    }
                 }
-                // Marked as seen before looking, so that nothing heard in between is missed.
-                heard.borrow_and_update();
-                match cage.next(scope, from) {
-                    Some((updates, after)) => (ready, from) = (updates, after),
-                    None => heard.changed().await.ok()?,
-                }
-            }
-        })))
+            },
+        )))
     }
 }

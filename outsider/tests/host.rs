@@ -10,8 +10,8 @@ use std::thread::Thread;
 
 use futures_util::StreamExt as _;
 use nervekit_conversation_core::{
-    Conversation, ConversationConfig, Conversations, Cursor, InputFate, NewInput, NewProject, Page, Project, Scope,
-    Update, CommandOutcome,
+    CommandOutcome, Conversation, ConversationConfig, Conversations, Cursor, InputFate, NewInput, NewProject,
+    Page, Project, Scope, Update,
 };
 use nervekit_types::{ConversationId, InputId, Principal};
 use outsider::{Census, Parrot, Shelf, host};
@@ -130,7 +130,9 @@ async fn a_paused_parrot_keeps_what_it_hears() {
     let mut live = api.follow(Scope::Everything, Cursor::START).await.unwrap();
     let first = tokio::spawn(async move { live.next().await.unwrap().unwrap() });
     conversation.resume().await.unwrap();
-    let Update::Event { event, .. } = first.await.unwrap() else { unreachable!("the first update is an event") };
+    let Update::Event { event, .. } = first.await.unwrap() else {
+        unreachable!("the first update is an event")
+    };
     assert_eq!(event.payload.kind(), "execution_state");
     let page = conversation.history(Page::new(3), None).await.unwrap();
     assert_eq!(page.events.len(), 3);

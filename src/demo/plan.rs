@@ -343,7 +343,7 @@ fn sum_up(task: &Task<'_>, survey: &Survey) -> AssistantMessage {
     text.push_str(&words);
     match task.last("bash") {
         Some(step) if step.is_uncertain() => {
-            text.push_str(" Whether the check ran is not known; I did not repeat it.")
+            text.push_str(" Whether the check ran is not known; I did not repeat it.");
         }
         Some(step) if step.result.is_error => text.push_str(" The check did not run."),
         Some(_) => text.push_str(" The check ran."),

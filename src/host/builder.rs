@@ -354,7 +354,6 @@ impl HostBuilder {
             registry = registry.register(crate::demo::DemoModel::new());
         }
         match self.model.take() {
-            None => problems.push(BuildProblem::NoModel),
             Some(ModelChoice::Given(model)) => {
                 self.config.model = model.info().selection();
                 registry = registry.register(model);
@@ -366,10 +365,11 @@ impl HostBuilder {
                 }
                 Err(_) if name == "demo" => problems.push(BuildProblem::FeatureOff { name, feature: "demo" }),
                 Err(error) => {
-                    problems.push(BuildProblem::UnusableModel { model: name, reason: error.to_string() })
+                    problems.push(BuildProblem::UnusableModel { model: name, reason: error.to_string() });
                 }
             },
-            Some(_) => problems.push(BuildProblem::NoModel),
+            // Nothing was chosen, or in a way that is not known here.
+            None | Some(_) => problems.push(BuildProblem::NoModel),
         }
         registry
     }

@@ -1,9 +1,10 @@
 //! What the benchmarks share: a core in memory, a model that answers at once, a tool that does nothing.
 
-#![expect(clippy::unwrap_used, clippy::must_use_candidate, missing_docs, dead_code, reason = "benchmarks")]
+#![expect(clippy::unwrap_used, dead_code, reason = "benchmarks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use nervekit_conversation_core::{
@@ -18,19 +19,19 @@ use nervekit_tools::{Catalog, Tool, ToolContext};
 use serde_json::json;
 
 /// The prompt that the model does not answer.
-pub const HOLD: &str = "Hold.";
+pub(crate) const HOLD: &str = "Hold.";
 
 /// Calls the tool as often as the prompt says, each time with an id of its own, then ends.
 ///
 /// What it does costs little: it looks at the last message only, and its answer is one event.
 #[derive(Debug)]
-pub struct InstantModel {
+pub(crate) struct InstantModel {
     info: ModelInfo,
     calls: AtomicU64,
 }
 
 impl InstantModel {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { info: ModelInfo::new("demo", "instant"), calls: AtomicU64::new(0) }
     }
 
@@ -72,7 +73,7 @@ struct CountDown {
     from: u32,
 }
 
-pub fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     let count_down = |args: CountDown, _: ToolContext| async move { Ok((args.from - 1).to_string()) };
     Catalog::new().with(
         Tool::function("count_down", "Counts down.", count_down)
@@ -84,13 +85,13 @@ pub fn catalog() -> Catalog {
 
 /// A core in memory and a project.
 #[derive(Debug)]
-pub struct Bench {
-    pub core: ConversationCore,
-    pub project: Project,
+pub(crate) struct Bench {
+    pub(crate) core: ConversationCore,
+    pub(crate) project: Project,
 }
 
 impl Bench {
-    pub async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let models = ModelRegistry::new().register(InstantModel::new());
         let engine = RuleEngine::new(Roots::new());
         let builder = ConversationCore::builder(MemoryBackend::new(), models, engine, catalog());
@@ -99,7 +100,7 @@ impl Bench {
         Self { core, project }
     }
 
-    pub async fn conversation(&self) -> Conversation {
+    pub(crate) async fn conversation(&self) -> Conversation {
         let mut config = ConversationConfig::new("demo/instant".parse().unwrap());
         config.limits = Limits::new().turns(1_000_000);
         self.project.converse(config).await.unwrap()
@@ -107,11 +108,26 @@ impl Bench {
 }
 
 /// Submits a prompt for so many rounds and waits for the end, as a host does that wants nothing but the answer.
-pub async fn rounds(conversation: &Conversation, rounds: u32) {
+pub(crate) async fn rounds(conversation: &Conversation, rounds: u32) {
     let outcome = conversation.ask(rounds.to_string()).await.unwrap();
     assert_eq!(outcome.into_text().unwrap(), "Done.");
 }
 
-pub fn runtime() -> tokio::runtime::Runtime {
+/// The time that this thread was on the processor: on a shared machine the clock on the wall measures the
+/// neighbours. The benchmarks run on one thread and wait for nothing, so alone on a machine both are the same.
+#[cfg(unix)]
+pub(crate) fn busy() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// Where the time on the processor is not told, the clock on the wall.
+#[cfg(not(unix))]
+pub(crate) fn busy() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

@@ -252,3 +252,8 @@ impl QueuedInput {
         matches!(self.target, DeliveryTarget::Execution { execution_id } if execution_id == execution)
     }
 }
+
+/// Whether a text shows nothing: providers refuse messages of white space and of characters without width.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}'))
+}

@@ -7,6 +7,7 @@ mod execute;
 mod feed;
 mod follow;
 mod machine;
+mod offer;
 mod plan;
 mod projection;
 mod propose;
@@ -82,7 +83,10 @@ impl ConversationCore {
     /// # }
     /// ```
     pub async fn recover(&self) -> Result<RecoveryReport, StoreError> {
-        recovery::recover(&self.inner).await
+        // Spawned, so that it runs to its end when the caller drops this future: until then nothing is begun.
+        let inner = self.inner.clone();
+        let recovered = self.inner.runtime.spawn(async move { recovery::recover(&inner).await });
+        recovered.await.unwrap_or_else(|_| Err(StoreError::in_trouble()))
     }
 
     /// Stops accepting work, ends what runs, records what it came to within the deadline, and gives every lease
@@ -95,7 +99,11 @@ impl ConversationCore {
     /// # }
     /// ```
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
-        recovery::shutdown(&self.inner, deadline).await
+        // Spawned, because the caller's executor need not have tokio's timers.
+        let inner = self.inner.clone();
+        let closed = self.inner.runtime.spawn(async move { recovery::shutdown(&inner, deadline).await });
+        // The tokio runtime itself may be gone; then nothing runs that could be closed.
+        closed.await.unwrap_or_default()
     }
 
     async fn create_project(
@@ -185,21 +193,20 @@ impl Conversations for ConversationCore {
             return Err(CommandError::ShuttingDown);
         }
         let (answer, answered) = oneshot::channel();
-        match request.command.conversation_id() {
-            Some(id) => self.inner.send(id, Message::Command { request: Box::new(request), answer }),
-            None => {
-                // Spawned, so that it runs to its end when the caller drops this future.
-                let core = self.clone();
-                self.inner.runtime.spawn(async move {
-                    let outcome = match &request.command {
-                        Command::CreateProject(new) => core.create_project(&request, new).await,
-                        Command::CreateConversation(new) => core.create_conversation(&request, new).await,
-                        _ => Err(CommandError::invalid("this command needs a conversation")),
-                    };
-                    let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
-                    drop(answer.send(receipt));
-                });
-            }
+        if let Some(id) = request.command.conversation_id() {
+            self.inner.send(id, Message::Command { request: Box::new(request), answer });
+        } else {
+            // Spawned, so that it runs to its end when the caller drops this future.
+            let core = self.clone();
+            self.inner.runtime.spawn(async move {
+                let outcome = match &request.command {
+                    Command::CreateProject(new) => core.create_project(&request, new).await,
+                    Command::CreateConversation(new) => core.create_conversation(&request, new).await,
+                    _ => Err(CommandError::invalid("this command needs a conversation")),
+                };
+                let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
+                drop(answer.send(receipt));
+            });
         }
         answered.await.unwrap_or(Err(CommandError::ShuttingDown))
     }

@@ -33,6 +33,9 @@ pub use record::RecordError;
 pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, Versioned};
 
 pub(crate) use record::CHAIN_START;
+
+/// The name of the record of which each input has one, for ever.
+pub(crate) const FATES: &str = key::FATES.name();
 pub(crate) use row::wakes;
 
 /// The oldest and the newest record version that this build reads. The newest is the one it writes.

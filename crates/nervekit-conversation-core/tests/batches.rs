@@ -159,7 +159,8 @@ async fn each_further_round_costs_two_batches() {
 
 #[tokio::test]
 async fn several_calls_of_one_message_cost_one_batch_each_to_settle() {
-    let message = (0..5).fold(ScriptedReply::new(), |reply, n| reply.call("look", json!({"key": n.to_string()})));
+    let message =
+        (0..5).fold(ScriptedReply::new(), |reply, n| reply.call("look", json!({"key": n.to_string()})));
     let batches = batches_of([message, ScriptedReply::text("Done.")]).await;
     assert_eq!(batches.len(), 1 + 1 + 5 + 1, "{batches:?}");
 }

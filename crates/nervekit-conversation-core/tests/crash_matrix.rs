@@ -16,8 +16,8 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use nervekit_conversation_core::store::{EventRange, Rows, Store};
 use nervekit_conversation_core::testing::{CrashCheck, CrashMatrix, CrashPoint, FaultBackend};
 use nervekit_conversation_core::{
-    Attendance, Backend, CallOutcome, CallState, Conversations as _, Event, EventPayload, InputFate, Interaction, Limits,
-    Resolution, Status,
+    Attendance, Backend, CallOutcome, CallState, Conversations as _, Event, EventPayload, InputFate,
+    Interaction, Limits, Resolution, Status,
 };
 use nervekit_harness::ScriptedReply;
 use nervekit_types::{ConversationId, SystemIds, ToolCallId};
@@ -47,7 +47,8 @@ struct Picture {
 
 impl Picture {
     async fn of(backend: &Arc<FaultBackend>) -> Self {
-        let store = Store::open(backend.clone() as Arc<dyn Backend>, Arc::new(SystemIds::default())).await.unwrap();
+        let store =
+            Store::open(backend.clone() as Arc<dyn Backend>, Arc::new(SystemIds::default())).await.unwrap();
         let id = ConversationId::from_key("conversation");
         let events = store.events(id, EventRange::from(0)).await.unwrap();
         Self { events, rows: store.load(id).await.unwrap() }
@@ -262,7 +263,9 @@ const SCENARIOS: &[Scenario] = &[
         // If the second prompt comes after everything else was done, it has an execution of its own.
         ends: |at| {
             let mut ends = until_done(at);
-            let done = ends.is_empty() || at.settled("a").is_some() || at.row("a").is_some_and(|row| !row.state.is_suspended());
+            let done = ends.is_empty()
+                || at.settled("a").is_some()
+                || at.row("a").is_some_and(|row| !row.state.is_suspended());
             if at.prompts() < 2 && at.rows.is_some() && done && at.answers() > 0 {
                 ends.push("completed");
             }
@@ -300,9 +303,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "turn limit",
-        world: || {
-            World::new([call("peek", "a")]).configured(|config| config.limits = Limits::new().turns(1))
-        },
+        world: || World::new([call("peek", "a")]).configured(|config| config.limits = Limits::new().turns(1)),
         script: |life| {
             async move {
                 life.submit("go").await;
@@ -444,9 +445,11 @@ async fn recover(scenario: &Scenario, backend: Arc<FaultBackend>, run: &Run) {
     let at = Picture::of(&backend.copy().into()).await;
     *run.expected.lock().unwrap() = expected(scenario, &at);
     if let Some(rows) = &at.rows {
-        let marked = rows.calls.values().map(|row| &row.value).filter(|call| {
-            (call.cancel_requested || rows.is_marked()) && call.claim.is_none()
-        });
+        let marked = rows
+            .calls
+            .values()
+            .map(|row| &row.value)
+            .filter(|call| (call.cancel_requested || rows.is_marked()) && call.claim.is_none());
         run.never.lock().unwrap().extend(marked.map(|call| call.id));
     }
     recovered_twice(scenario, &backend, run).await;

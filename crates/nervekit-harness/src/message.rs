@@ -10,6 +10,7 @@ use serde_json::Value;
 
 mod block;
 mod list;
+mod unique;
 mod usage;
 
 pub use block::{ContentBlock, Image, ImageSource, Text, Thinking, ToolCall};

@@ -102,6 +102,19 @@ impl Catalog {
         Self::default()
     }
 
+    /// Whether both are one and the same set, told without looking at the tools: a set that was changed, or made
+    /// anew, is another one even if it is equal.
+    ///
+    /// ```
+    /// use nervekit_tools::Catalog;
+    /// let tools = Catalog::new();
+    /// assert!(tools.is_same(&tools.clone()) && !tools.is_same(&Catalog::new()));
+    /// ```
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tools, &other.tools)
+    }
+
     /// Adds a tool under a new name.
     pub fn add(&mut self, tool: impl Into<Tool>) -> Result<(), CatalogError> {
         let tool = tool.into();

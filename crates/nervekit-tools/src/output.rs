@@ -20,8 +20,10 @@ use crate::projection::{Cut, OutputBudget, clip, count_lines, cut, cut_ends, pla
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutputBody {
-    /// Text.
+    /// Text; terminal escapes are stripped from what the model reads.
     Text(String),
+    /// Text of which every character counts, such as a file that is to be edited: shown as it is.
+    Verbatim(String),
     /// Bytes that need not be text; terminal escapes are stripped from what the model reads.
     Bytes(Bytes),
     /// The output of a process.
@@ -79,6 +81,12 @@ impl ToolOutput {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(OutputBody::Text(text.into()))
+    }
+
+    /// Makes an output of text of which every character counts.
+    #[must_use]
+    pub fn verbatim(text: impl Into<String>) -> Self {
+        Self::new(OutputBody::Verbatim(text.into()))
     }
 
     /// Sets what the model reads first.
@@ -141,7 +149,9 @@ impl ToolOutput {
         let stored = match &self.body {
             OutputBody::Captured(output) => Ok(output.asset),
             _ if !whole.lossy => Ok(None),
-            OutputBody::Text(text) => self.store(assets, text.clone().into()).await,
+            OutputBody::Text(text) | OutputBody::Verbatim(text) => {
+                self.store(assets, text.clone().into()).await
+            }
             OutputBody::Bytes(bytes) => self.store(assets, bytes.clone()).await,
         };
         let (complete, where_it_is) = match (stored, &self.body) {
@@ -183,7 +193,8 @@ impl ToolOutput {
         let room =
             OutputBudget { bytes: budget.bytes.saturating_sub(status.len() + hint.len() + 2), ..budget };
         let (cut, lossy): (Cut, bool) = match &self.body {
-            OutputBody::Text(text) => (cut(text, &room), false),
+            OutputBody::Text(text) => (cut(&plain_text(text.as_bytes()), &room), false),
+            OutputBody::Verbatim(text) => (cut(text, &room), false),
             OutputBody::Bytes(bytes) => (cut(&plain_text(bytes), &room), std::str::from_utf8(bytes).is_err()),
             OutputBody::Captured(output) => {
                 (cut_ends(&output.head, &output.tail, output.byte_length, &room), false)
@@ -209,7 +220,7 @@ struct Projected {
 
 fn read_more(asset: AssetId, body: &OutputBody) -> String {
     let length = match body {
-        OutputBody::Text(text) => text.len() as u64,
+        OutputBody::Text(text) | OutputBody::Verbatim(text) => text.len() as u64,
         OutputBody::Bytes(bytes) => bytes.len() as u64,
         OutputBody::Captured(output) => output.byte_length,
     };
@@ -428,6 +439,16 @@ mod tests {
             ToolOutput::new(OutputBody::Bytes(bytes.clone())).settle(OutputBudget::default(), &assets).await;
         assert!(settled.agent.starts_with("\u{fffd}red"), "{}", settled.agent);
         assert_eq!(assets.read(settled.complete.unwrap(), 0..99).await.unwrap(), bytes);
+    }
+
+    #[tokio::test]
+    async fn escapes_are_stripped_unless_every_character_counts() {
+        let assets = CallAssets::in_memory();
+        let text = "\u{1b}[31mred\u{1b}[0m";
+        let settled = ToolOutput::text(text).settle(OutputBudget::default(), &assets).await;
+        assert_eq!(settled.agent, "red");
+        let settled = ToolOutput::verbatim(text).settle(OutputBudget::default(), &assets).await;
+        assert_eq!(settled.agent, text);
     }
 
     #[tokio::test]

@@ -36,11 +36,3 @@ pub(crate) fn numbered(name: &str, count: usize) -> String {
         text
     })
 }
-
-/// Resident memory of this process in KiB (`VmRSS` of `proc_pid_status(5)`).
-#[cfg(target_os = "linux")]
-pub(crate) fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-}

@@ -68,12 +68,14 @@ impl RawId {
         Self(hash.iter().take(16).fold(0, |value, byte| (value << 8) | u128::from(*byte)))
     }
 
+    /// Writes the digits at once: records are full of ids.
     fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for digit in (0..DIGITS).rev() {
-            let value = usize::try_from((self.0 >> (5 * digit)) & 31).unwrap_or_default();
-            f.write_str(ALPHABET.get(value).map_or("0", |b| ascii(*b)))?;
+        let mut text = [0; DIGITS];
+        for (place, byte) in text.iter_mut().rev().enumerate() {
+            let value = usize::try_from((self.0 >> (5 * place)) & 31).unwrap_or_default();
+            *byte = ALPHABET.get(value).copied().unwrap_or_default();
         }
-        Ok(())
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -87,12 +89,6 @@ impl RawId {
         }
         Some(Self(value))
     }
-}
-
-/// The one-character text of an ASCII byte of [`ALPHABET`].
-fn ascii(byte: u8) -> &'static str {
-    const TEXT: &str = "0123456789abcdefghjkmnpqrstvwxyz";
-    TEXT.bytes().position(|b| b == byte).and_then(|at| TEXT.get(at..=at)).unwrap_or("0")
 }
 
 /// A text that is not an id of the wanted type.

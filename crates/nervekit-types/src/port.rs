@@ -177,15 +177,18 @@ impl Default for SystemIds {
 
 impl IdSource for SystemIds {
     fn next_id(&self) -> RawId {
-        let mut random = [0; 16];
-        if let Some(low) = random.get_mut(6..) {
-            self.entropy.fill(low);
-        }
         let millis = u128::try_from(self.clock.now().as_millis()).unwrap_or(0);
-        let fresh = millis << 80 | u128::from_be_bytes(random);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         // A clock that stands still or was set back must not make ids shrink.
-        *last = if fresh >> 80 > *last >> 80 { fresh } else { last.wrapping_add(1) };
+        *last = if millis > *last >> 80 {
+            let mut random = [0; 16];
+            if let Some(low) = random.get_mut(6..) {
+                self.entropy.fill(low);
+            }
+            millis << 80 | u128::from_be_bytes(random)
+        } else {
+            last.wrapping_add(1)
+        };
         RawId::from_u128(*last)
     }
 }

@@ -29,7 +29,7 @@ use super::request::{Answer, TurnSnapshot, request};
 use crate::command::{CommandRequest, Receipt};
 use crate::conversation::ProjectRecord;
 use crate::error::{CommandError, Subject};
-use crate::event::ExecutionState;
+use crate::event::{ExecutionState, FailureReason};
 use crate::store::{EventRange, Rows, StoreError};
 use crate::tool_call::ToolCall;
 
@@ -96,6 +96,12 @@ struct PendingStop {
     answer: oneshot::Sender<Result<Receipt, CommandError>>,
 }
 
+/// That the conversation cannot be carried on here; without an error, another core has it now.
+#[derive(Debug)]
+struct GivenUp {
+    error: Option<StoreError>,
+}
+
 /// Whether the task goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -112,7 +118,8 @@ struct Actor {
     rows: Rows,
     project: Arc<ProjectRecord>,
     projection: Option<Projection>,
-    policy: Option<Arc<PolicyDocument>>,
+    /// The conversation's rules; the error if they cannot be read, and then nothing is asked or run.
+    policy: Result<Option<Arc<PolicyDocument>>, String>,
     live: Live,
     tasks: JoinSet<Done>,
     request: Option<AbortHandle>,
@@ -128,7 +135,7 @@ struct Actor {
     stale: bool,
     feed: Arc<Feed>,
     /// Set when it cannot go on here; without an error, another core has the conversation now.
-    failure: Option<Option<StoreError>>,
+    given_up: Option<GivenUp>,
 }
 
 /// Runs the task of a conversation until nothing is left to do.
@@ -194,7 +201,8 @@ impl Actor {
     ) -> Self {
         let feed = core.feed(id);
         let foreign = rows.lease.as_ref().is_none_or(|lease| lease.value.incarnation != core.incarnation);
-        let attempt = rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
+        let attempt =
+            rows.core.value.open_execution.as_ref().map_or(1, |open| feed.next_attempt(open.turn_id));
         let live = Live { interrupted: rows.open_execution().is_some() && foreign, ..Live::default() };
         let mut actor = Self {
             core,
@@ -204,7 +212,7 @@ impl Actor {
             rows,
             project,
             projection: None,
-            policy: None,
+            policy: Ok(None),
             live,
             tasks: JoinSet::new(),
             request: None,
@@ -219,7 +227,7 @@ impl Actor {
             recovering: Vec::new(),
             stale: false,
             feed,
-            failure: None,
+            given_up: None,
         };
         actor.read_policy();
         actor
@@ -227,20 +235,21 @@ impl Actor {
 
     /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back.
     async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>) {
-        while self.failure.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
-        if self.failure.is_none() && !self.stale {
+        while self.given_up.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
+        if self.given_up.is_none() && !self.stale {
             self.core.keep_projection(self.id, self.rows.core.value.head, self.projection.take());
         }
-        (self.inbox, self.failure.flatten())
+        (self.inbox, self.given_up.and_then(|given_up| given_up.error))
     }
 
     /// Does what is to be done until nothing is left but to wait. Ends when nothing is to be waited for either.
     async fn work(&mut self) -> Flow {
+        let mut trouble = commit::TROUBLE.0;
         loop {
             if self.core.is_closing() {
                 return Flow::On;
             }
-            if self.is_foreign() && self.rows.open_execution().is_some() {
+            if self.is_foreign() {
                 // Another core carries the conversation on; here its mailbox was all there was to write.
                 if !self.recovering.is_empty() {
                     self.recovered.held.push(self.id);
@@ -252,7 +261,10 @@ impl Actor {
                 self.abort_request();
             }
             if let Err(failure) = self.need_projection().await {
-                return self.give_up(&failure);
+                match self.sit_out_failure(failure, &mut trouble).await {
+                    Ok(()) => continue,
+                    Err(failure) => return self.give_up(&failure),
+                }
             }
             let step = self.next_step();
             tracing::trace!(conversation = %self.id, ?step, "step");
@@ -262,7 +274,11 @@ impl Actor {
                 return Flow::On;
             }
             match step {
-                Step::Wait => return Flow::On,
+                Step::Wait => {
+                    // What recovery had to write is written; work of this core's own is under way.
+                    self.report_recovered();
+                    return Flow::On;
+                }
                 Step::Rest => return self.rest().await,
                 step => {
                     if let Err(failure) = self.act(step).await {
@@ -320,8 +336,9 @@ impl Actor {
         self.running.clear();
         self.live = Live::default();
         self.recovering.clear();
-        self.stops.clear();
-        self.failure = Some(failure.error());
+        // What was stopped is marked; whoever goes on ends it.
+        self.answer_stops_elsewhere();
+        self.given_up = Some(GivenUp { error: failure.error() });
         Flow::End
     }
 
@@ -350,27 +367,27 @@ impl Actor {
     }
 
     fn read_policy(&mut self) {
-        self.policy = self
-            .rows
-            .documents
-            .get(PERMISSIONS)
-            .and_then(|document| {
-                let parsed = PolicyDocument::parse(DocumentScope::Conversation, &document.value);
-                parsed
-                    .inspect_err(|error| tracing::error!(%error, "the conversation's rules cannot be read"))
-                    .ok()
-            })
-            .map(Arc::new);
+        let document = self.rows.documents.get(PERMISSIONS);
+        let parsed =
+            document.map(|document| PolicyDocument::parse(DocumentScope::Conversation, &document.value));
+        self.policy = parsed.transpose().map(|policy| policy.map(Arc::new)).map_err(|error| {
+            tracing::error!(conversation = %self.id, %error, "the conversation's rules cannot be read");
+            format!("the rules of the conversation cannot be read: {error}")
+        });
     }
 
-    fn scope(&self, call: &ToolCall) -> CallScope {
-        CallScope {
+    fn scope(&self, call: &ToolCall) -> Result<CallScope, Settlement> {
+        let policy = self.policy.clone().map_err(|error| {
+            let words = format!("The call did not run: {error}.");
+            Settlement::new(crate::event::CallOutcome::Failed, words)
+        })?;
+        Ok(CallScope {
             conversation_id: self.id,
             origin: call.origin,
             settings: call.turn_settings.clone(),
             project: self.project.directory.clone(),
-            policy: self.policy.clone(),
-        }
+            policy,
+        })
     }
 
     fn call(&self, id: ToolCallId) -> Option<ToolCall> {
@@ -386,14 +403,24 @@ impl Actor {
                 })
                 .await
             }
-            Step::Deliver => self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await,
+            Step::Deliver => {
+                self.commit(|draft, planner| {
+                    plan::deliver(draft, planner);
+                    Ok(())
+                })
+                .await
+            }
             Step::Request => {
                 self.begin_request();
                 Ok(())
             }
             Step::Continue => {
                 self.live.interrupted = false;
-                self.commit(|draft, planner| Ok(plan::count_continued(draft, planner))).await
+                self.commit(|draft, planner| {
+                    plan::count_continued(draft, planner);
+                    Ok(())
+                })
+                .await
             }
             Step::Decide(call) => {
                 self.decide(call);
@@ -404,9 +431,7 @@ impl Actor {
                 self.run_claimed(call);
                 Ok(())
             }
-            Step::Effect(id) => {
-                self.with_call(id, |draft, planner, call| plan::effect(draft, planner, call)).await
-            }
+            Step::Effect(id) => self.with_call(id, plan::effect).await,
             Step::Stop(call) => {
                 self.stop_call(call);
                 Ok(())
@@ -433,7 +458,11 @@ impl Actor {
             }
             Step::Complete => self.end(|denied| ExecutionState::Completed { denied }).await,
             Step::Cancel => {
-                self.commit(|draft, planner| Ok(plan::end_cancelled(draft, planner))).await?;
+                self.commit(|draft, planner| {
+                    plan::end_cancelled(draft, planner);
+                    Ok(())
+                })
+                .await?;
                 self.answer_stops();
                 Ok(())
             }
@@ -487,20 +516,27 @@ impl Actor {
         let (Some(open), Some(projection)) = (&self.rows.core.value.open_execution, &self.projection) else {
             return;
         };
-        let turn = TurnSnapshot {
+        let (turn_id, attempt) = (open.turn_id, self.attempt);
+        let turn = self.policy.clone().map(|policy| TurnSnapshot {
             conversation_id: self.id,
-            turn_id: open.turn_id,
-            attempt: self.attempt,
+            turn_id,
+            attempt,
             config: self.rows.config.value.clone(),
             project: self.project.clone(),
             messages: projection.messages(),
             images: projection.images(),
-            policy: self.policy.clone(),
+            policy,
             delegated: self.rows.core.value.parent_conversation_id.is_some(),
-        };
+        });
         let (core, feed) = (self.core.clone(), self.feed.clone());
-        let (turn_id, attempt) = (turn.turn_id, turn.attempt);
         let work = async move {
+            let turn = match turn {
+                Ok(turn) => turn,
+                Err(error) => {
+                    let answer = Box::new(Answer::failed(FailureReason::Resources, error));
+                    return Done::Answer { turn_id, attempt, answer };
+                }
+            };
             let answer = match core.request_permits.clone().acquire_owned().await {
                 Ok(_permit) => super::supervisor::guard(request(core, feed, turn)).await,
                 Err(_) => {
@@ -532,7 +568,10 @@ impl Actor {
         if call.state == crate::tool_call::CallState::Supervising {
             self.tasks.spawn_on(
                 async move {
-                    let result = execute::judge(&core, &call, scope).await;
+                    let result = match scope {
+                        Ok(scope) => execute::judge(&core, &call, scope).await,
+                        Err(settlement) => Err(settlement),
+                    };
                     Done::Judged { call: id, result: Box::new(result) }
                 },
                 &self.core.runtime,
@@ -540,7 +579,10 @@ impl Actor {
         } else {
             self.tasks.spawn_on(
                 async move {
-                    let result = execute::clear(core, call, scope).await;
+                    let result = match scope {
+                        Ok(scope) => execute::clear(core, call, scope).await,
+                        Err(settlement) => Err(settlement),
+                    };
                     Done::Cleared { call: id, result: Box::new(result) }
                 },
                 &self.core.runtime,
@@ -549,7 +591,7 @@ impl Actor {
     }
 
     async fn claim(&mut self, id: ToolCallId) -> Result<(), Failure> {
-        self.with_call(id, |draft, planner, call| plan::claim(draft, planner, call)).await?;
+        self.with_call(id, plan::claim).await?;
         match (self.cleared.remove(&id), self.call(id)) {
             (Some(cleared), Some(call)) if call.state == crate::tool_call::CallState::Running => {
                 self.spawn_run(call, async move { Ok(cleared) });
@@ -570,7 +612,7 @@ impl Actor {
         self.spawn_run(call, async move {
             let evaluation = match evaluation {
                 Some(evaluation) => evaluation,
-                None => execute::judge(&core, &judged, scope).await?,
+                None => execute::judge(&core, &judged, scope?).await?,
             };
             execute::admit_claimed(&core, evaluation).await
         });
@@ -676,11 +718,12 @@ impl Actor {
         match message {
             Message::Command { request, answer } => self.command(*request, answer).await,
             Message::Recover { done } => self.recovering.push(done),
-            Message::Wake => {
-                if let Err(failure) = self.reload().await {
-                    self.give_up(&failure);
-                }
-            }
+            Message::Wake => match self.reload().await {
+                Ok(()) => {}
+                // It is read when it is next needed: whatever is written holds only on the rows as they are.
+                Err(Failure::Store(_)) => self.stale = true,
+                Err(failure) => drop(self.give_up(&failure)),
+            },
             Message::Process { call, attempt, process, recorded } => {
                 self.record_process(call, attempt, process, recorded).await;
             }

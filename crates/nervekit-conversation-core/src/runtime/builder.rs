@@ -340,6 +340,7 @@ impl CoreBuilder {
             feeds: std::sync::Mutex::default(),
             committed: watch::Sender::new(0),
             projections: std::sync::Mutex::default(),
+            offer: std::sync::Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
             gate: std::sync::atomic::AtomicBool::new(false),
         });

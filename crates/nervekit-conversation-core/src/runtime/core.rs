@@ -17,6 +17,7 @@ use super::actor::{self, Message};
 use super::feed::Feed;
 use super::follow::CLOSED;
 use super::machine::RecoveryPolicy;
+use super::offer::Offer;
 use super::plan::Planner;
 use super::projection::{Projection, ProjectionCache};
 use super::supervisor::guard;
@@ -131,6 +132,8 @@ pub(crate) struct Inner {
     pub(crate) feeds: Mutex<HashMap<ConversationId, Weak<Feed>>>,
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) projections: Mutex<ProjectionCache>,
+    /// What was offered last: most turns offer the same tools.
+    pub(crate) offer: Mutex<Option<Arc<Offer>>>,
     pub(crate) closing: AtomicBool,
     /// Shut while recovery writes: nothing is begun outside.
     pub(crate) gate: AtomicBool,
@@ -193,6 +196,10 @@ impl Inner {
 
     /// Tells wide followers that events became durable.
     pub(crate) fn tell_committed(&self) {
+        // Who begins to follow looks before it waits.
+        if self.committed.receiver_count() == 0 {
+            return;
+        }
         self.committed.send_if_modified(|count| {
             let open = *count != CLOSED;
             *count = if open { (*count + 1) % CLOSED } else { CLOSED };

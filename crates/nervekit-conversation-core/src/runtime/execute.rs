@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nervekit_permissions::{
     Access, CanonicalSubject, DecidedPath, DecidedTarget, Decision, EffectiveArguments, Evaluation, Risk,
+    TargetScope,
 };
 use nervekit_tools::{
     Backgrounded, CallAssets, Cancellation, InputRequest, MutationGuard, OutputSender, Process,
@@ -139,9 +140,12 @@ async fn admit(
     Ok((permit, locks))
 }
 
+/// The files a call writes. A tree, such as the folder a command runs in, is not one file that two may edit.
 fn written_paths(targets: &[DecidedTarget]) -> impl Iterator<Item = &DecidedPath> {
     targets.iter().filter_map(|target| match target.target.subject() {
-        CanonicalSubject::Path(path) if path.access == Access::Write => target.path.as_ref(),
+        CanonicalSubject::Path(path) if path.access == Access::Write && path.scope == TargetScope::Exact => {
+            target.path.as_ref()
+        }
         _ => None,
     })
 }
@@ -165,6 +169,9 @@ pub(crate) async fn run(core: Arc<Inner>, work: Work, cleared: Cleared) -> Ran {
     match ran {
         Ok(Ran::Settled(mut settlement)) => {
             settlement.busy = busy;
+            if work.cancellation.is_cancelled() {
+                settlement = told_to_stop(settlement);
+            }
             Ran::Settled(settlement)
         }
         Ok(Ran::NeedsInput(request, _)) => Ran::NeedsInput(request, busy),
@@ -177,6 +184,19 @@ pub(crate) async fn run(core: Arc<Inner>, work: Work, cleared: Cleared) -> Ran {
             Ran::Settled(settlement)
         }
     }
+}
+
+/// A call that was told to stop is cancelled only if its executor says that it had no effect. Whatever else it says,
+/// how far it came is not known; what it put out is kept.
+fn told_to_stop(mut settlement: Settlement) -> Settlement {
+    if settlement.outcome != CallOutcome::Cancelled {
+        settlement.outcome = CallOutcome::Indeterminate;
+        settlement.agent = format!(
+            "The call was told to stop while it ran; it may have had its effect, or a part.\n{}",
+            settlement.agent
+        );
+    }
+    settlement
 }
 
 async fn execute(core: &Arc<Inner>, work: &Work, cleared: Cleared) -> Ran {

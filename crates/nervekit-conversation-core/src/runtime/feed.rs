@@ -118,7 +118,10 @@ impl Feed {
     }
 
     fn notify(&self) {
-        self.changed.send_modify(|version| *version = version.wrapping_add(1));
+        // Who begins to follow looks before it waits.
+        if self.is_followed() {
+            self.changed.send_modify(|version| *version = version.wrapping_add(1));
+        }
     }
 
     /// A receiver that tells of every change after now.

@@ -179,7 +179,7 @@ impl Follower {
             match content {
                 ContentBlock::Text(text) => self.show_block(BlockKind::Text, block, &text.text),
                 ContentBlock::Thinking(thinking) => {
-                    self.show_block(BlockKind::Thinking, block, &thinking.text)
+                    self.show_block(BlockKind::Thinking, block, &thinking.text);
                 }
                 _ => {}
             }
@@ -284,6 +284,9 @@ impl Follower {
             let running = seen.output.iter().filter(|(_, output)| !output.ended);
             running.map(|(call, output)| (output.progress.clone(), shown(call))).collect()
         };
+        if running.is_empty() {
+            return self.changed.changed().await.is_ok();
+        }
         let mut events: Vec<BoxFuture<'_, bool>> =
             vec![self.changed.changed().map(|result| result.is_ok()).boxed()];
         for (progress, shown) in running {

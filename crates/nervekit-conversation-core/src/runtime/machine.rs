@@ -52,6 +52,13 @@ pub(crate) struct Live {
 }
 
 /// What to do when recovery finds that a model request comes next.
+///
+/// ```
+/// use nervekit_conversation_core::RecoveryPolicy;
+/// assert_eq!(RecoveryPolicy::default(), RecoveryPolicy::Interrupt);
+/// let unattended = RecoveryPolicy::Continue { at_most: 3 };
+/// # let _ = unattended;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecoveryPolicy {

@@ -13,6 +13,7 @@ use nervekit_permissions::CallOrigin;
 use nervekit_types::AssetId;
 
 use crate::event::{Event, EventLink, EventPayload, ToolCallResponse, UserMessageEvent};
+use crate::input::is_blank;
 
 pub(crate) use cache::ProjectionCache;
 
@@ -153,7 +154,8 @@ impl Projection {
         }
         let (Some(open), Some(index)) = (&mut self.open, response.content_index) else { return };
         let Some(call) = open.call_id(index) else { return };
-        let mut result = ToolResultMessage::text(call, &response.tool_name, response.agent.clone());
+        let said = if is_blank(&response.agent) { "(no output)" } else { &response.agent };
+        let mut result = ToolResultMessage::text(call, &response.tool_name, said);
         if response.outcome != crate::event::CallOutcome::Completed {
             result = result.failed();
         }

@@ -120,7 +120,7 @@ struct Path<'a> {
 impl Path<'_> {
     async fn next(&mut self) -> Result<Option<Event>, QueryError> {
         let Some(sequence) = self.next else { return Ok(None) };
-        if self.held.last().is_none_or(|held| held.sequence > sequence || held.sequence < sequence) {
+        if self.held.last().is_none_or(|held| held.sequence != sequence) {
             self.held.retain(|held| held.sequence <= sequence);
             if self.held.last().is_none_or(|held| held.sequence != sequence) {
                 let range = EventRange::before(sequence + 1).limit(PAGE);

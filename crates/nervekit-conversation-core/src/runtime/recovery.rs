@@ -88,7 +88,8 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<RecoveryReport, StoreE
     Ok(report)
 }
 
-/// Looks periodically for conversations whose owner died without giving its lease back.
+/// Looks periodically for conversations whose owner died without giving its lease back, and for those that this
+/// core itself had to give up while the store was in trouble.
 pub(super) fn sweep(inner: &Arc<Inner>) {
     let (weak, period) = (Arc::downgrade(inner), inner.limits.lease);
     inner.runtime.spawn(async move {
@@ -104,9 +105,12 @@ pub(super) fn sweep(inner: &Arc<Inner>) {
 
 async fn sweep_once(inner: &Arc<Inner>) -> Result<(), StoreError> {
     let now = inner.store.now().await?;
+    let running = inner.running_ids();
     for id in inner.store.unfinished().await? {
         let Some(lease) = inner.store.lease(id).await? else { continue };
-        if !lease.released && lease.incarnation != inner.incarnation && lease.expiry <= now {
+        let mine = lease.incarnation == inner.incarnation;
+        let left = if mine { !running.contains(&id) } else { lease.expiry <= now };
+        if !lease.released && left {
             inner.send(id, Message::Wake);
         }
     }

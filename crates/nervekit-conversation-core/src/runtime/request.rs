@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use nervekit_harness::{
-    AssistantMessage, Messages, ModelEvent, ModelInfo, ModelRequest, Origin, ProviderError, ToolSpec,
-    UserMessage,
+    AssistantMessage, Messages, ModelEvent, ModelInfo, ModelRequest, Origin, ProviderError, UserMessage,
 };
-use nervekit_permissions::{PolicyDocument, SelectorKind};
-use nervekit_tools::{Catalog, HandledBy, Tool};
+use nervekit_permissions::PolicyDocument;
+use nervekit_tools::Catalog;
 use nervekit_types::{AssetId, ConversationId, TurnId};
 
 use super::core::Inner;
 use super::feed::{BlockKind, Feed};
+use super::offer::{Offer, OfferTerms};
 use super::propose::{Prepared, propose};
 use super::supervisor::Panicked;
-use crate::conversation::{Attendance, ConversationConfig, ProjectRecord};
+use crate::conversation::{ConversationConfig, ProjectRecord};
 use crate::event::FailureReason;
 use crate::port::{Hook as _, HookVerdict, Resources, TurnRequest};
 
@@ -61,7 +61,7 @@ impl Answer {
         Self::failed(FailureReason::Resources, format!("the request failed for an internal reason: {panic}"))
     }
 
-    fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
+    pub(crate) fn failed(reason: FailureReason, message: impl Into<String>) -> Self {
         Self::Failed { reason, message: message.into() }
     }
 }
@@ -79,8 +79,8 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
         Ok(resources) => resources,
         Err(message) => return Answer::failed(FailureReason::Resources, message),
     };
-    let offered = offered(&catalog, &turn, &resources, &info);
-    let mut request = build(&turn, &resources, &offered, &info).thinking(model.thinking);
+    let offer = core.offer(&catalog, OfferTerms::of(&turn, &resources, &info));
+    let mut request = build(&turn, &resources, &offer, &info).thinking(model.thinking);
     match images(&core, &turn.images).await {
         Ok(assets) => request = request.assets(Arc::new(assets)),
         Err(message) => return Answer::failed(FailureReason::Resources, message),
@@ -98,7 +98,7 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
         core.observe("after_model_response", hook.after_model_response(turn.conversation_id, &message)).await;
     }
     let elapsed = core.instant().duration_since(started);
-    Answer::Proposed(Box::new(propose(&core, &turn, &offered, message, elapsed, cost(&info)).await))
+    Answer::Proposed(Box::new(propose(&core, &turn, &offer.tools, message, elapsed, cost(&info)).await))
 }
 
 /// What a message costs, in millionths of a US dollar, where prices are known.
@@ -132,63 +132,9 @@ async fn resources(core: &Inner, turn: &TurnSnapshot, catalog: &Catalog) -> Resu
     }
 }
 
-/// The tools of this turn, by name. Only what is offered can be executed.
-pub(crate) fn offered(
-    catalog: &Catalog,
-    turn: &TurnSnapshot,
-    resources: &Resources,
-    info: &ModelInfo,
-) -> BTreeMap<String, Tool> {
-    let allowed = |list: &Option<Vec<String>>, name: &str| {
-        list.as_ref().is_none_or(|names| names.iter().any(|allowed| allowed == name))
-    };
-    if !info.tools {
-        return BTreeMap::new();
-    }
-    let attended = turn.config.attendance == Attendance::Attended && !turn.delegated;
-    let has_folder = turn.project.directory.is_some() || turn.config.working_directory.is_some();
-    catalog
-        .iter()
-        .filter(|tool| {
-            let definition = tool.definition();
-            let name = definition.name();
-            let runs = match definition.handled_by {
-                HandledBy::Core => super::plan::CORE_TOOLS.contains(&name),
-                HandledBy::Local | HandledBy::Host => tool.executor().is_some(),
-            };
-            runs && allowed(&turn.config.tools, name)
-                && allowed(&resources.tools, name)
-                && (attended || name != "ask_user")
-                && (has_folder || !works_in_a_folder(tool))
-        })
-        .map(|tool| (tool.definition().name().to_owned(), tool.clone()))
-        .collect()
-}
-
-/// Whether the tool is about files: without a folder it has nothing to work on.
-fn works_in_a_folder(tool: &Tool) -> bool {
-    let selectors = &tool.definition().descriptor.targets;
-    selectors.iter().any(|selector| matches!(selector.kind, SelectorKind::Path { .. }))
-}
-
-fn build(
-    turn: &TurnSnapshot,
-    resources: &Resources,
-    offered: &BTreeMap<String, Tool>,
-    info: &ModelInfo,
-) -> ModelRequest {
+fn build(turn: &TurnSnapshot, resources: &Resources, offer: &Offer, info: &ModelInfo) -> ModelRequest {
     let mut system = turn.config.system_prompt.clone().unwrap_or_else(|| resources.system_prompt.clone());
-    for guideline in offered.values().filter_map(|tool| tool.definition().prompt_guideline.as_deref()) {
-        system.push_str("\n\n");
-        system.push_str(guideline);
-    }
-    let specs: Vec<ToolSpec> = offered
-        .values()
-        .map(|tool| {
-            let definition = tool.definition();
-            ToolSpec::new(definition.name(), &definition.description, definition.parameters.clone())
-        })
-        .collect();
+    system.push_str(&offer.guidelines);
     let messages = if resources.context.is_empty() {
         turn.messages.clone()
     } else {
@@ -200,7 +146,7 @@ fn build(
         messages.extend(turn.messages.shared().cloned());
         messages
     };
-    let mut request = ModelRequest::new(messages).tools(specs);
+    let mut request = ModelRequest::new(messages).tools(offer.specs.clone());
     if !system.is_empty() {
         request = request.system(system);
     }

@@ -142,8 +142,10 @@ impl Batch {
             self.put_or_delete(key::QUEUE, key::queued(id, *at), expect, changed.as_ref());
         }
         for (input, fate) in &change.fates {
-            // The mailbox row's version guards these: a fate changes only with the queue.
-            self.put(key::FATES, key::fate(id, *input), Expect::Any, fate.encode());
+            // The mailbox row's version guards these: a fate changes only with the queue. One that is new is new
+            // for ever: an id that somebody else has used meanwhile is not used again.
+            let expect = if rows.queued(*input).is_some() { Expect::Any } else { Expect::Absent };
+            self.put(key::FATES, key::fate(id, *input), expect, fate.encode());
         }
         if let Some((slot, outcome)) = &change.outcome {
             self.put(key::OUTCOMES, key::outcome(id, *slot), Expect::Any, outcome.encode());

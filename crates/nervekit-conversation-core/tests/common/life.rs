@@ -12,15 +12,16 @@ use async_trait::async_trait;
 use nervekit_conversation_core::{
     Backend, CallOutcome, Command, CommandError, CommandOutcome, CommandRequest, Conversation,
     ConversationConfig, ConversationCore, Conversations, CoreBuilder, Cursor, Event, EventPayload,
-    ExecutionState, Interaction, NewConversation, NewInput, NewProject, Page, Receipt, Resolution,
-    Snapshot, Status, ToolCallResponse,
+    ExecutionState, Interaction, NewConversation, NewInput, NewProject, Page, Receipt, Resolution, Snapshot,
+    Status, ToolCallResponse,
 };
 use nervekit_harness::{ContentBlock, Message, ModelRegistry, ModelRequest, ScriptedModel, ScriptedReply};
 use nervekit_permissions::{Risk, Roots, RuleEngine};
 use nervekit_tools::{
-    ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
-    ToolOutcome, catalog,
+    ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolExecutor, ToolOutcome, catalog,
 };
+use nervekit_types::testing::SeededEntropy;
 use nervekit_types::{CommandId, ConversationId, InputId, ProjectId, ToolCallId};
 
 /// How long a test waits, by its paused clock.
@@ -33,6 +34,8 @@ pub struct World {
     pub config: ConversationConfig,
     /// Whether the tool `hold` ends at once instead of waiting to be cancelled.
     pub brief: AtomicBool,
+    /// Tools besides those of [`tools`].
+    pub more: Vec<Tool>,
     effects: Mutex<Vec<(ToolCallId, String)>>,
     acknowledged: Mutex<Vec<(CommandRequest, Receipt)>>,
 }
@@ -52,6 +55,7 @@ impl World {
             model,
             config: ConversationConfig::new("demo/scripted".parse().unwrap()),
             brief: AtomicBool::new(false),
+            more: Vec::new(),
             effects: Mutex::default(),
             acknowledged: Mutex::default(),
         }
@@ -59,6 +63,11 @@ impl World {
 
     pub fn configured(mut self, change: impl FnOnce(&mut ConversationConfig)) -> Self {
         change(&mut self.config);
+        self
+    }
+
+    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+        self.more.push(tool.into());
         self
     }
 
@@ -126,7 +135,10 @@ pub fn tools(world: &Arc<World>) -> Catalog {
             descriptor.base_risk = Risk::Read;
             descriptor
         });
-    Catalog::new()
+    world
+        .more
+        .iter()
+        .fold(Catalog::new(), |catalog, tool| catalog.with(tool.clone()))
         .with(effectful(world, "peek").reviewed(Risk::Read).parallel().replay_safe())
         .with(effectful(world, "stamp").reviewed(Risk::Read))
         .with(effectful(world, "write").reviewed(Risk::Write))
@@ -148,6 +160,7 @@ impl Life {
     pub fn builder(backend: impl Backend, world: &Arc<World>) -> CoreBuilder {
         let models = ModelRegistry::new().register(world.model.clone());
         ConversationCore::builder(backend, models, RuleEngine::new(Roots::new()), tools(world))
+            .entropy(SeededEntropy::new(1))
     }
 
     /// Opens a core and asks for the conversation, as at every start.
@@ -194,8 +207,7 @@ impl Life {
         shown: &Interaction,
         resolution: Resolution,
     ) -> Result<Receipt, CommandError> {
-        let resolve =
-            Command::Resolve { conversation_id: self.id(), interaction_id: shown.id, resolution };
+        let resolve = Command::Resolve { conversation_id: self.id(), interaction_id: shown.id, resolution };
         self.send(&shown.id.to_string(), resolve).await
     }
 
@@ -222,12 +234,14 @@ impl Life {
     /// Waits for a condition on the snapshot, by the paused clock.
     pub async fn until(&self, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let wait = async {
+            let mut updates = self.conversation.follow(self.snapshot().await.cursor).await.unwrap();
             loop {
                 let snapshot = self.snapshot().await;
                 if holds(&snapshot) {
                     return snapshot;
                 }
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                // What another core does is not told here, so it looks once in a while.
+                let _ = tokio::time::timeout(Duration::from_secs(1), updates.next()).await;
             }
         };
         match tokio::time::timeout(DEADLINE, wait).await {

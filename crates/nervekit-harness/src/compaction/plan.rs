@@ -50,6 +50,21 @@ pub struct CompactionPlan {
 /// is kept too.
 ///
 /// It fails with [`CompactionError::NothingToCompact`] when no cut leaves anything to summarise.
+///
+/// ```
+/// use nervekit_harness::compaction::{CompactionSettings, plan};
+/// use nervekit_harness::{AssistantMessage, CompactionError, HeuristicTokens, Messages, UserMessage};
+///
+/// let mut history = Messages::from_iter([UserMessage::text("word ".repeat(20_000))]);
+/// let settings = CompactionSettings::balanced();
+/// assert_eq!(plan(&history, &settings, 32_000, &HeuristicTokens), Err(CompactionError::NothingToCompact));
+///
+/// history.push(AssistantMessage::text("That was long."));
+/// history.push(UserMessage::text("Go on."));
+/// let plan = plan(&history, &settings, 32_000, &HeuristicTokens)?;
+/// assert!(plan.first_kept > 0 && plan.tokens_kept < plan.tokens_before);
+/// # Ok::<(), CompactionError>(())
+/// ```
 pub fn plan(
     messages: &Messages,
     settings: &CompactionSettings,

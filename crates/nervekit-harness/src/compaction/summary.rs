@@ -35,6 +35,15 @@ const CLIPS: [usize; 4] = [8_000, 2_000, 500, 120];
 ///
 /// Long texts are clipped, and the oldest entries left out, as far as it takes to stay within
 /// [`CompactionPlan::request_tokens`].
+///
+/// ```
+/// use nervekit_harness::compaction::{CompactionPlan, summary_request};
+/// use nervekit_harness::{HeuristicTokens, ModelRequest};
+///
+/// fn ask(plan: &CompactionPlan) -> ModelRequest {
+///     summary_request(plan, Some("keep the error messages word for word"), &HeuristicTokens)
+/// }
+/// ```
 #[must_use]
 pub fn summary_request(
     plan: &CompactionPlan,
@@ -128,6 +137,15 @@ fn is_summary(message: &Message) -> bool {
 ///
 /// A refusal, a summary that was cut, an empty one, and one that does not shrink the context are errors. The
 /// usage of kept answers is cleared: it counted messages that are gone.
+///
+/// ```
+/// use nervekit_harness::compaction::{CompactionPlan, apply};
+/// use nervekit_harness::{AssistantMessage, CompactionError, HeuristicTokens, Messages};
+///
+/// fn shorter(plan: &CompactionPlan, answer: &AssistantMessage) -> Result<Messages, CompactionError> {
+///     Ok(apply(plan, answer, &HeuristicTokens)?.messages)
+/// }
+/// ```
 pub fn apply(
     plan: &CompactionPlan,
     answer: &AssistantMessage,

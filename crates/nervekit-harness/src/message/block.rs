@@ -5,6 +5,8 @@ use nervekit_types::AssetId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::unique;
+
 /// One piece of a message.
 ///
 /// An unknown `type` does not deserialise: content is never lost in silence.
@@ -186,16 +188,17 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), arguments, raw_arguments, signature: None }
     }
 
-    /// A call whose arguments come as text. Blank text is `{}`; what is not a JSON object is kept raw.
+    /// A call whose arguments come as text. Blank text is `{}`; what is not a JSON object, or names a key twice, is
+    /// kept raw.
     #[must_use]
     pub fn parse(id: impl Into<String>, name: impl Into<String>, arguments: &str) -> Self {
         let object = || Value::Object(serde_json::Map::new());
         if arguments.trim().is_empty() {
             return Self::new(id, name, object());
         }
-        match serde_json::from_str(arguments) {
-            Ok(value @ Value::Object(_)) => Self::new(id, name, value),
-            Ok(Value::Null) => Self::new(id, name, object()),
+        match unique::parse(arguments) {
+            Some(value @ Value::Object(_)) => Self::new(id, name, value),
+            Some(Value::Null) => Self::new(id, name, object()),
             _ => Self { raw_arguments: Some(arguments.to_owned()), ..Self::new(id, name, object()) },
         }
     }

@@ -112,6 +112,14 @@ impl Messages {
 }
 
 /// The iterator of [`Messages::iter`].
+///
+/// ```
+/// use nervekit_harness::{Message, Messages, UserMessage};
+/// let messages = Messages::from_iter([UserMessage::text("one"), UserMessage::text("two")]);
+/// let mut newest_first = messages.iter().rev();
+/// assert_eq!(newest_first.next(), messages.last());
+/// assert_eq!(newest_first.len(), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MessagesIter<'a> {
     inner: std::iter::Flatten<std::vec::IntoIter<&'a [Arc<Message>]>>,

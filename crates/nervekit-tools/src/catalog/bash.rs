@@ -27,7 +27,7 @@ use crate::tool::Tool;
 /// ```
 /// use nervekit_tools::catalog::Bash;
 /// let args: Bash = serde_json::from_str(r#"{"command": "make", "timeout": 600}"#)?;
-/// assert!(!args.background);
+/// assert_eq!(args.timeout, Some(600));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,9 +40,6 @@ pub struct Bash {
     /// Seconds after which the command and everything it started is ended.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: Option<u64>,
-    /// Return at once and let the command run; you are told when it ends.
-    #[serde(default)]
-    pub background: bool,
 }
 
 /// The longest timeout in seconds: a day.
@@ -80,7 +77,7 @@ pub fn bash() -> Tool {
         descriptor,
         "Runs a bash command and returns its exit code and output (standard output and error together; of a \
          long output the beginning and the end). No input, no terminal: use flags that do not ask. Processes \
-         left running when the shell exits are ended; for a server or watcher use `background`.",
+         left running when the shell exits are ended.",
         arguments.schema().clone(),
     )
     .label("Run command")
@@ -94,14 +91,12 @@ struct BashExecutor;
 #[async_trait]
 impl ToolExecutor for BashExecutor {
     async fn execute(&self, call: ToolCall, context: ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Bash { command, cwd, timeout, background } = call.typed()?;
+        let Bash { command, cwd, timeout } = call.typed()?;
         if command.trim().is_empty() {
             return Err(ToolError::new("`command` is empty"));
         }
         if timeout.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
-            return Err(ToolError::new(format!(
-                "`timeout` is 1 to {LONGEST} seconds; use `background` without one"
-            )));
+            return Err(ToolError::new(format!("`timeout` is 1 to {LONGEST} seconds")));
         }
         let folder = match cwd {
             // The shell enters the folder by its path; `cwd` is judged as a tree that may be written for that.
@@ -118,9 +113,6 @@ impl ToolExecutor for BashExecutor {
         process_command.timeout = timeout.map(Duration::from_secs);
         let (sender, capture) = Capture::start(context.assets().clone(), context.live().clone());
         let process = context.processes().start(process_command, sender).await.map_err(not_started)?;
-        if background {
-            return Ok(ToolOutcome::Backgrounded(Backgrounded::new(process, capture, command, folder)));
-        }
         process.release().await.map_err(not_started)?;
         let limit = async {
             match context.foreground_limit() {
@@ -159,9 +151,7 @@ fn output(end: &ProcessEnd, timeout: Option<u64>, captured: CapturedOutput) -> T
         status.push_str(", no output");
     }
     if end.leftovers_ended {
-        status.push_str(
-            "\nProcesses were left running and have been ended; use `background` to keep a command running.",
-        );
+        status.push_str("\nProcesses were left running and have been ended.");
     }
     if let Some(problem) = &captured.problem {
         // Writing to a `String` does not fail.

@@ -98,13 +98,13 @@ fn change(context: &ToolContext, args: &EditFile) -> Result<ToolOutput, ToolErro
     let Difference { text, added, removed } = difference;
     let counts = format!("+{added} -{removed} lines");
     if args.dry_run {
-        let output =
-            ToolOutput::text(&*text).status(format!("`{name}` would change ({counts}); nothing was written"));
+        let output = ToolOutput::verbatim(&*text)
+            .status(format!("`{name}` would change ({counts}); nothing was written"));
         return Ok(output.summary(UserProjection::diff(text, added, removed)));
     }
     replace_seen(path, Some(seen), &edited)?;
     let fact = FileFact::new(ToolContext::file_key(path), FileAccess::Written, Digest::of(&edited));
-    let output = ToolOutput::text(&*text).status(format!("edited `{name}` ({counts})"));
+    let output = ToolOutput::verbatim(&*text).status(format!("edited `{name}` ({counts})"));
     Ok(output.summary(UserProjection::diff(text, added, removed)).file(fact))
 }
 

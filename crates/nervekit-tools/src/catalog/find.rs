@@ -111,7 +111,8 @@ fn search(context: &ToolContext, args: &Find, glob: &NameGlob) -> Result<ToolOut
         }
         shown += 1;
         if args.sizes && entry.kind == EntryKind::File {
-            let size = entry.path().and_then(|path| path.metadata()).map(|metadata| metadata.length.to_string());
+            let size =
+                entry.path().and_then(|path| path.metadata()).map(|metadata| metadata.length.to_string());
             text.push_str(size.as_deref().unwrap_or("?"));
             text.push('\t');
         }

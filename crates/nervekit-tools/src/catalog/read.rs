@@ -257,7 +257,7 @@ fn lines(name: &str, windowed: &Windowed, range: Range) -> Result<ToolOutput, To
     if *clipped {
         hints.push("[long lines are clipped; `byte_offset` shows them whole]".to_owned());
     }
-    let output = ToolOutput::text(&**text)
+    let output = ToolOutput::verbatim(&**text)
         .summary(UserProjection::text(format!("{shown} of {total} lines of {name}")));
     Ok(if hints.is_empty() { output } else { output.hint(hints.join("\n")) })
 }
@@ -272,7 +272,7 @@ fn window_of_bytes(name: &str, bytes: &[u8], total: u64, range: Range) -> ToolOu
     let text = String::from_utf8_lossy(bytes);
     let text = crate::projection::cut(&text, &OutputBudget::new(BYTES, usize::MAX)).text;
     let more = if end < total { format!("; go on with byte_offset {end}") } else { String::new() };
-    ToolOutput::text(text)
+    ToolOutput::verbatim(text)
         .hint(format!("[bytes {first} to {end} of {total}{more}]"))
         .summary(UserProjection::text(format!("bytes {first} to {end} of {name}")))
 }

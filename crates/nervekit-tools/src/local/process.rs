@@ -397,7 +397,13 @@ async fn read_all(reader: &pipe::Receiver, output: &OutputSender, mut finishing:
     let mut rest = 1024 * 1024;
     loop {
         let mut piece = BytesMut::zeroed(PIECE);
-        match reader.try_read(&mut piece) {
+        let read = if finish {
+            // The pipe itself is asked: that bytes are there may not have reached the runtime yet.
+            rustix::io::read(reader, &mut *piece).map_err(io::Error::from)
+        } else {
+            reader.try_read(&mut piece)
+        };
+        match read {
             Ok(0) => return,
             Ok(length) => {
                 piece.truncate(length);

@@ -8,12 +8,13 @@ use tokio::time::Instant;
 
 use super::{Actor, Done, Failure, plan};
 use crate::error::CommandError;
-use crate::event::{ExecutionState, FailureReason};
+use crate::event::{CallOutcome, ExecutionState, FailureReason};
 use crate::runtime::execute::Ran;
 use crate::runtime::machine::{Activity, Step};
 use crate::runtime::plan::{Settlement, Took};
 use crate::runtime::propose::Prepared;
 use crate::runtime::request::Answer;
+use crate::store::StoreError;
 use crate::tool_call::CallState;
 
 impl Actor {
@@ -63,7 +64,15 @@ impl Actor {
             .commit_with(super::commit::Patience::Wait, |draft, planner| {
                 Ok(plan::message(draft, planner, &proposal))
             })
-            .await?;
+            .await;
+        let took = match took {
+            Err(Failure::Store(error)) if is_unstorable(&error) => {
+                self.feed.drop_draft();
+                let message = format!("the answer cannot be stored: {error}");
+                return self.fail(FailureReason::Resources, message).await;
+            }
+            took => took?,
+        };
         if took == Took::Taken {
             let running = |id: &ToolCallId| {
                 self.rows.calls.get(id).is_some_and(|call| call.value.state == CallState::Running)
@@ -125,7 +134,7 @@ impl Actor {
         self.live.calls.remove(&id);
         self.with_call(id, |draft, planner, call| {
             if call.state == CallState::Supervising {
-                plan::judged(draft, planner, call, evaluation.evidence.clone());
+                plan::judged(draft, planner, call, &evaluation.evidence);
             }
         })
         .await
@@ -148,12 +157,23 @@ impl Actor {
         }
         self.running.remove(&id);
         self.live.calls.remove(&id);
+        match self.commit_run(id, attempt, &ran).await {
+            Err(Failure::Store(error)) if is_unstorable(&error) => {
+                let words = format!("The call ran, but its result cannot be stored: {error}.");
+                let settlement = Settlement::new(CallOutcome::Failed, words);
+                self.commit_run(id, attempt, &Ran::Settled(settlement)).await
+            }
+            committed => committed,
+        }
+    }
+
+    async fn commit_run(&mut self, id: ToolCallId, attempt: u32, ran: &Ran) -> Result<(), Failure> {
         self.with_call(id, |draft, planner, call| {
             let current = call.claim.as_ref().is_some_and(|claim| claim.attempt == attempt);
             if !current || call.state != CallState::Running {
                 return;
             }
-            match &ran {
+            match ran {
                 Ran::Settled(settlement) => plan::settle(draft, planner, &call, settlement.clone()),
                 Ran::NeedsInput(request, busy) => plan::ask(draft, planner, call, request.clone(), *busy),
             }
@@ -168,7 +188,7 @@ impl Actor {
             _ => return Ok(()),
         }
         let lost = Settlement::new(
-            crate::event::CallOutcome::Indeterminate,
+            CallOutcome::Indeterminate,
             "The call was told to stop and did not; it was dropped. It may or may not have had its effect.",
         );
         self.finish_run(id, attempt, Ran::Settled(lost)).await
@@ -189,7 +209,7 @@ impl Actor {
                 let marked = call.cancel_requested || draft.rows().is_marked();
                 match &mut call.claim {
                     Some(claim) if claim.attempt == attempt && !marked => {
-                        claim.process = Some(process.clone())
+                        claim.process = Some(process.clone());
                     }
                     _ => return Err(CommandError::Resolved { by: None }),
                 }
@@ -236,4 +256,9 @@ impl Actor {
             drop(done.send(std::mem::take(&mut recovered)));
         }
     }
+}
+
+/// Whether what was to be stored is at fault, and not the store.
+const fn is_unstorable(error: &StoreError) -> bool {
+    matches!(error, StoreError::TooLarge { .. } | StoreError::Record(_))
 }

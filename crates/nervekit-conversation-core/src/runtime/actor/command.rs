@@ -8,9 +8,9 @@ use super::{Actor, Live, PendingStop, Projection, plan};
 use crate::command::{Command, CommandOutcome, CommandRequest, Receipt};
 use crate::error::{CommandError, Subject};
 use crate::event::EventPayload;
-use crate::input::{DeliveryTarget, Image, InputFate, InputSource, NewInput, QueuedInput};
+use crate::input::{DeliveryTarget, Image, InputFate, InputSource, NewInput, QueuedInput, is_blank};
 use crate::runtime::projection::Tail;
-use crate::store::{Draft, EventRange, OutcomeRow};
+use crate::store::{Draft, EventRange, FATES, OutcomeRow, StoreError};
 use crate::update::Cursor;
 
 type Answer = oneshot::Sender<Result<Receipt, CommandError>>;
@@ -176,6 +176,14 @@ impl Actor {
     ) -> Result<CommandOutcome, Failure> {
         let (command_id, digest) = (request.id, request_digest(request));
         self.commit_with(Patience::Answer, |draft, planner| {
+            // Drafted anew after a conflict: the other one may have carried out this very command.
+            if let Some(known) = draft.rows().outcome(command_id) {
+                return if known.request == digest {
+                    Ok(known.outcome.clone())
+                } else {
+                    Err(CommandError::AlreadyExists(Subject::Command(command_id)))
+                };
+            }
             let outcome = plan(draft, planner)?;
             draft.remember_outcome(OutcomeRow { command_id, request: digest, outcome: outcome.clone() });
             Ok(outcome)
@@ -194,7 +202,7 @@ impl Actor {
                 format!("the text has {} bytes; at most {} are taken", input.text.len(), limits.input_bytes);
             return Err(Failure::Refused(CommandError::invalid(words)));
         }
-        if input.text.trim().is_empty() && input.images.is_empty() {
+        if is_blank(&input.text) && input.images.is_empty() {
             let words = "the text is blank; submit at least one visible character or an image";
             return Err(Failure::Refused(CommandError::invalid(words)));
         }
@@ -212,14 +220,36 @@ impl Actor {
             accepted_at: self.core.now(),
         };
         if input.id.is_some()
-            && let Some(known) = self.core.store.fate(self.id, queued.id).await.map_err(Failure::Store)?
+            && let Some(known) = self.known_input(&queued).await?
         {
-            return if known.content == queued.content_digest() {
-                Ok(CommandOutcome::InputAccepted { input_id: queued.id, fate: known.fate })
-            } else {
-                Err(Failure::Refused(CommandError::OtherContent { id: queued.id, fate: known.fate }))
-            };
+            return Ok(known);
         }
+        let accepted = self.accept(request, &queued).await;
+        match accepted {
+            // Another core accepted an input with this id in between.
+            Err(Failure::Store(StoreError::Conflict { record: FATES })) => {
+                self.known_input(&queued).await?.ok_or(Failure::Store(StoreError::Conflict { record: FATES }))
+            }
+            accepted => accepted,
+        }
+    }
+
+    /// What to answer if the input's id is known; with other content it is refused.
+    async fn known_input(&self, input: &QueuedInput) -> Result<Option<CommandOutcome>, Failure> {
+        let known = self.core.store.fate(self.id, input.id).await.map_err(Failure::Store)?;
+        let Some(known) = known else { return Ok(None) };
+        if known.content != input.content_digest() {
+            return Err(Failure::Refused(CommandError::OtherContent { id: input.id, fate: known.fate }));
+        }
+        Ok(Some(CommandOutcome::InputAccepted { input_id: input.id, fate: known.fate }))
+    }
+
+    async fn accept(
+        &mut self,
+        request: &CommandRequest,
+        queued: &QueuedInput,
+    ) -> Result<CommandOutcome, Failure> {
+        let limits = &self.core.limits;
         let (queue_limit, foreign) = (limits.queue, self.is_foreign());
         let input_id = queued.id;
         self.commit_command(request, |draft, planner| {

@@ -4,19 +4,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use nervekit_types::Retry;
 use tokio::time::Instant;
 
 use super::{Actor, Message, plan};
 use crate::conversation::Lease;
 use crate::error::CommandError;
 use crate::event::{Event, EventPayload, ExecutionState};
-use crate::store::{Change, CommitError, Committed, Draft, Role, StoreError};
+use crate::store::{Change, CommitError, Committed, Draft, FATES, Role, StoreError};
 
 /// How often a draft is made anew when others write the same rows.
 const CONFLICTS: u32 = 32;
 
 /// The first and the longest wait between attempts to reach a store in trouble.
-const TROUBLE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+pub(super) const TROUBLE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Why the task of a conversation cannot go on.
 #[derive(Debug)]
@@ -106,9 +107,17 @@ impl Actor {
             }
             match self.commit_change(patience, change).await {
                 Ok(()) => return Ok(answer),
+                // The input's id is taken, and stays so.
+                Err(error @ CommitError::Conflict { record: FATES }) => {
+                    self.reload().await?;
+                    return Err(Failure::Store(error.into()));
+                }
                 Err(CommitError::Conflict { .. }) if conflicts < CONFLICTS => {
                     conflicts += 1;
-                    self.reload().await?;
+                    match patience {
+                        Patience::Wait => self.reload_patiently().await?,
+                        Patience::Answer => self.reload().await?,
+                    }
                 }
                 Err(CommitError::Fenced) => return Err(Failure::Fenced),
                 Err(CommitError::NotFound) => return Err(Failure::Gone),
@@ -146,7 +155,8 @@ impl Actor {
     fn lease_for(&self, draft: &mut Draft<'_>) {
         let limits = &self.core.limits;
         if self.rests_after(draft) {
-            if self.holds_lease() {
+            // A dead owner's too: what it left is finished by this very batch.
+            if self.rows.lease.as_ref().is_some_and(|lease| !lease.value.released) {
                 draft.release_lease();
             }
             return;
@@ -256,7 +266,9 @@ impl Actor {
             self.read_policy();
         }
         if let Some(projection) = &mut self.projection {
-            events.iter().for_each(|event| projection.extend(event));
+            for event in &events {
+                projection.extend(event);
+            }
         }
         self.renew_at = self.holds_lease().then(|| Instant::now() + self.core.limits.lease / 3);
         let rows = &self.rows;
@@ -296,9 +308,35 @@ impl Actor {
         Ok(())
     }
 
+    /// Reads the rows again, as soon as the store can be read.
+    async fn reload_patiently(&mut self) -> Result<(), Failure> {
+        let mut wait = TROUBLE.0;
+        while let Err(failure) = self.reload().await {
+            self.sit_out_failure(failure, &mut wait).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits after a failure that may pass, a little longer each time; gives back one that does not pass.
+    pub(super) async fn sit_out_failure(
+        &mut self,
+        failure: Failure,
+        wait: &mut Duration,
+    ) -> Result<(), Failure> {
+        let passes = matches!(&failure, Failure::Store(error) if error.retry() != Retry::Never);
+        if !passes || self.core.is_closing() {
+            return Err(failure);
+        }
+        tracing::warn!(conversation = %self.id, %failure, "the store is in trouble; trying again");
+        self.show_trouble();
+        self.sit_out(*wait).await;
+        *wait = (*wait * 2).min(TROUBLE.1);
+        Ok(())
+    }
+
     /// Prolongs the lease, and looks whether others have written to the mailbox meanwhile.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
-        self.reload().await?;
+        self.reload_patiently().await?;
         if !self.holds_lease() {
             return Err(Failure::Fenced);
         }

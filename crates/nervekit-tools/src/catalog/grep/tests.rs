@@ -8,8 +8,6 @@ use super::*;
 use crate::Cancellation;
 use crate::catalog::{find, ls};
 use crate::output::SettledOutput;
-#[cfg(target_os = "linux")]
-use crate::sample::resident;
 use crate::testing::TestBed;
 
 async fn settled(bed: &TestBed, tool: Tool, arguments: Value) -> SettledOutput {
@@ -214,21 +212,6 @@ async fn case_77_binary_utf16_and_bad_patterns() {
     // It would take exponential time in an engine that goes back.
     put(bed.folder(), "a", "a".repeat(100_000));
     settled(&bed, grep(), json!({"pattern": "(a*)*(a*)*b"})).await;
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn case_77_a_large_file_with_context_needs_little_memory() {
-    let bed = TestBed::temporary();
-    let block = "nothing to see in this line of a log\n".repeat(28_000);
-    let mut file = std::fs::File::create(bed.folder().join("log")).unwrap();
-    (0..100).for_each(|_| std::io::Write::write_all(&mut file, block.as_bytes()).unwrap());
-    std::io::Write::write_all(&mut file, b"before\nneedle\n").unwrap();
-    let before = resident();
-    let found = settled(&bed, grep(), json!({"pattern": "needle", "context": 2})).await.agent;
-    let growth = resident().saturating_sub(before);
-    assert!(found.contains("2800002:needle") && found.contains("2800001-before"), "{found}");
-    assert!(growth < 32 * 1024, "{growth} KiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
