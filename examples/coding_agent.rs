@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nervekit::conversation::{
-    BackendError, CallOutcome, Event, EventPayload, Page, Status, StoreError, ToolCallResponse, ToolCallView,
+    BackendError, CallOutcome, Event, EventPayload, Page, QueryError, Status, StoreError, ToolCallResponse,
+    ToolCallView,
 };
 use nervekit::permissions::{Decision, Enforcement, display};
 use nervekit::tools::UserProjection;
@@ -184,13 +185,18 @@ async fn run(host: &Host, options: &Options) -> Result<u8, nervekit::Error> {
     }
     if let Some(id) = options.resume {
         let conversation = host.conversation(id);
-        if let Some(updates) = resume(&conversation, options).await? {
-            return follow(&conversation, updates, options).await;
+        if !options.json {
+            show_uncertain(host, &conversation, options).await?;
         }
-        let outcome = conversation.finished().await?;
-        Screen::new(options).show(&Update::Finished(outcome.clone()));
-        eprintln!("nothing is unfinished; go on with a prompt");
-        return Ok(code(&outcome, false));
+        return match resume(&conversation, options).await? {
+            Some(updates) => follow(&conversation, updates, options).await,
+            None => {
+                let outcome = conversation.finished().await?;
+                Screen::new(options).show(&Update::Finished(outcome.clone()));
+                eprintln!("nothing is unfinished; go on with a prompt");
+                Ok(code(&outcome, false))
+            }
+        };
     }
     let prompt = options.prompt.as_deref().unwrap_or(DEFAULT_PROMPT);
     let conversation = host.create(Some(prompt.chars().take(80).collect())).await?;
@@ -200,6 +206,23 @@ async fn run(host: &Host, options: &Options) -> Result<u8, nervekit::Error> {
     let updates = conversation.updates().await?;
     conversation.submit(prompt).await?;
     follow(&conversation, updates, options).await
+}
+
+/// Shows the calls of a conversation of which recovery could not tell whether they had their effect.
+async fn show_uncertain(
+    host: &Host,
+    conversation: &Conversation,
+    options: &Options,
+) -> Result<(), nervekit::Error> {
+    for call in &host.recovery().indeterminate {
+        match conversation.tool_call(*call).await {
+            Ok(ToolCallView::Settled(response)) => Screen::new(options).response(&response),
+            // It is one of another conversation.
+            Ok(ToolCallView::Unfinished(_)) | Err(QueryError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Goes on with a conversation: with a new prompt, or with what is unfinished, if anything is.
@@ -258,7 +281,7 @@ async fn follow(
             }
             update = updates.next(), if asked.is_none() => {
                 let Some(update) = update else {
-                    return Err(nervekit::conversation::QueryError::ShuttingDown.into());
+                    return Err(QueryError::ShuttingDown.into());
                 };
                 let update = update?;
                 screen.show(&update);
@@ -382,20 +405,28 @@ impl Screen {
 
     fn event(&mut self, event: &Event) {
         if let EventPayload::ToolCallResponse(response) = &event.payload {
-            let mark = match response.outcome {
-                CallOutcome::Completed => "✓",
-                CallOutcome::Denied => "⊘",
-                CallOutcome::Indeterminate => "?",
-                CallOutcome::Failed | CallOutcome::Cancelled => "✗",
-            };
-            self.line(&format!("{mark} {} ({})", display(&response.tool_name), response.outcome));
-            let card = match &response.user {
-                UserProjection::Text { text } | UserProjection::Diff { text, .. } => text.as_str(),
-                _ => "",
-            };
-            for line in card.lines().take(20) {
-                self.line(&format!("  │ {}", printable(line)));
-            }
+            self.response(response);
+        }
+    }
+
+    fn response(&mut self, response: &ToolCallResponse) {
+        let mark = match response.outcome {
+            CallOutcome::Completed => "✓",
+            CallOutcome::Denied => "⊘",
+            CallOutcome::Indeterminate => "?",
+            CallOutcome::Failed | CallOutcome::Cancelled => "✗",
+        };
+        self.line(&format!("{mark} {} ({})", display(&response.tool_name), response.outcome));
+        let card = match &response.user {
+            UserProjection::Text { text } | UserProjection::Diff { text, .. } => text.as_str(),
+            _ => "",
+        };
+        for line in card.lines().take(20) {
+            self.line(&format!("  │ {}", printable(line)));
+        }
+        let more = card.lines().skip(20).count();
+        if more > 0 {
+            self.line(&format!("  │ … {more} more lines"));
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -247,12 +248,15 @@ async fn own_tools_work_without_a_folder() {
         .unwrap();
     let conversation = host.start("go").await.unwrap();
     assert_eq!(conversation.finished().await.unwrap().into_text().unwrap(), "done");
-    let said: Vec<_> =
-        responses(&conversation).await.into_iter().map(|found| (found.outcome, found.agent)).collect();
-    assert_eq!(said[0], (CallOutcome::Completed, "HEY".to_owned()));
-    assert_eq!(said[1], (CallOutcome::Completed, "4".to_owned()));
-    assert_eq!(said[2].0, CallOutcome::Failed, "{said:?}");
-    assert!(said[2].1.contains("not available"), "{said:?}");
+    let said: BTreeMap<_, _> = responses(&conversation)
+        .await
+        .into_iter()
+        .map(|found| (found.tool_name, (found.outcome, found.agent)))
+        .collect();
+    assert_eq!(said["shout"], (CallOutcome::Completed, "HEY".to_owned()));
+    assert_eq!(said["count"], (CallOutcome::Completed, "4".to_owned()));
+    assert_eq!(said["read"].0, CallOutcome::Failed, "{said:?}");
+    assert!(said["read"].1.contains("not available"), "{said:?}");
     let requests = model.requests();
     let offered: Vec<&str> = requests[0].tools.iter().map(|tool| tool.name.as_str()).collect();
     assert!(offered.contains(&"shout") && offered.contains(&"count"), "{offered:?}");
