@@ -5,6 +5,7 @@ use std::io::{BufRead as _, Write as _};
 use nervekit_conversation_core::{
     CommandError, Conversation, Interaction, InteractionKind, Remember, Resolution,
 };
+use nervekit_types::Principal;
 
 use crate::error::Error;
 
@@ -20,7 +21,7 @@ enum Said {
 /// blocked meanwhile.
 ///
 /// Everything is shown in a form that is safe to print. When standard input has ended nobody can answer: the request
-/// is denied, in words that say so. If somebody else resolves it first, that is said and nothing is done.
+/// is denied, in words and by a principal that say so. If somebody else resolves it first, that is said and nothing is done.
 ///
 /// ```no_run
 /// use nervekit::{Conversation, Error, Update};
@@ -32,16 +33,22 @@ enum Said {
 /// }
 /// ```
 pub async fn answer(conversation: &Conversation, interaction: &Interaction) -> Result<(), Error> {
-    println!("\n{}", interaction.display());
-    let resolution = match &interaction.kind {
+    let _ = writeln!(std::io::stdout(), "\n{}", interaction.display());
+    let answered = match &interaction.kind {
         InteractionKind::Approval { suggested, rememberable } => {
             let rules: Vec<&str> = suggested.iter().map(|rule| rule.label.as_str()).collect();
             approval(interaction, if *rememberable { &rules } else { &[] }).await?
         }
         InteractionKind::Question(question) => question_answer(question.options.clone()).await?,
-        _ => Resolution::Cancel,
+        _ => Some(Resolution::Cancel),
     };
-    resolve(conversation, interaction, resolution).await
+    if let Some(resolution) = answered {
+        return resolve(conversation, interaction, resolution).await;
+    }
+    // It is on record that no person said this.
+    let nobody = conversation.by(Principal::automatic("end of input"));
+    let message = Some("nobody was there to answer".to_owned());
+    resolve(&nobody, interaction, Resolution::Deny { message, remember: None }).await
 }
 
 /// Resolves an interaction; one that somebody else resolved first is told, and is no error.
@@ -60,64 +67,62 @@ pub async fn resolve(
     match conversation.resolve(interaction.id, resolution).await {
         Ok(_) => Ok(()),
         Err(error @ (CommandError::Resolved { .. } | CommandError::Stale { .. })) => {
-            println!("{error}");
+            eprintln!("{error}");
             Ok(())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn approval(interaction: &Interaction, rules: &[&str]) -> Result<Resolution, Error> {
+/// What a person decides; none when nobody is there.
+async fn approval(interaction: &Interaction, rules: &[&str]) -> Result<Option<Resolution>, Error> {
     for (at, rule) in rules.iter().enumerate() {
-        println!(
-            "  {}: yes, and in this conversation always: {}",
-            at + 1,
-            nervekit_permissions::display(rule)
-        );
+        let rule = nervekit_permissions::display(rule);
+        let _ = writeln!(std::io::stdout(), "  {}: yes, and in this conversation always: {rule}", at + 1);
     }
     let choices = if rules.is_empty() { "[y/n]" } else { "[y/n/number]" };
     loop {
         let line = match read(format!("Allow? {choices} ")).await? {
             Said::Line(line) => line,
-            Said::Ended => return Ok(nobody()),
+            Said::Ended => return Ok(None),
         };
         let word = line.trim().to_lowercase();
         match word.as_str() {
-            "y" | "yes" => return Ok(Resolution::approve(interaction.digest)),
-            "n" | "no" => return Ok(Resolution::deny()),
+            "y" | "yes" => return Ok(Some(Resolution::approve(interaction.digest))),
+            "n" | "no" => return Ok(Some(Resolution::deny())),
             _ => {}
         }
         if let Some(text) = word.strip_prefix("n ").or_else(|| word.strip_prefix("no ")) {
-            return Ok(Resolution::Deny { message: Some(text.to_owned()), remember: None });
+            return Ok(Some(Resolution::Deny { message: Some(text.to_owned()), remember: None }));
         }
         match word.parse::<usize>() {
             Ok(number) if (1..=rules.len()).contains(&number) => {
                 let remember = Remember::conversation(number - 1);
-                return Ok(Resolution::approve(interaction.digest).remember(remember));
+                return Ok(Some(Resolution::approve(interaction.digest).remember(remember)));
             }
-            _ => println!("`y` allows it once, `n` denies it (`n because …` tells the model why)"),
+            _ => {
+                let help = "`y` allows it once, `n` denies it (`n because …` tells the model why)";
+                let _ = writeln!(std::io::stdout(), "{help}");
+            }
         }
     }
 }
 
-async fn question_answer(options: Vec<String>) -> Result<Resolution, Error> {
+/// What a person answers; none when nobody is there.
+async fn question_answer(options: Vec<String>) -> Result<Option<Resolution>, Error> {
     loop {
         let line = match read("Answer: ".to_owned()).await? {
             Said::Line(line) => line.trim().to_owned(),
-            Said::Ended => return Ok(nobody()),
+            Said::Ended => return Ok(None),
         };
         let number = line.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         if let Some(option) = number.and_then(|at| options.get(at)) {
-            return Ok(Resolution::answer(option.clone()));
+            return Ok(Some(Resolution::answer(option.clone())));
         }
         if !line.is_empty() {
-            return Ok(Resolution::answer(line));
+            return Ok(Some(Resolution::answer(line)));
         }
     }
-}
-
-fn nobody() -> Resolution {
-    Resolution::Deny { message: Some("nobody was there to answer".to_owned()), remember: None }
 }
 
 /// Reads a line without blocking the runtime. Whoever stops waiting leaves the thread at the read; the line it then
@@ -125,8 +130,8 @@ fn nobody() -> Resolution {
 async fn read(prompt: String) -> Result<Said, Error> {
     let reading = tokio::task::spawn_blocking(move || -> std::io::Result<Said> {
         let mut out = std::io::stdout().lock();
-        write!(out, "{prompt}")?;
-        out.flush()?;
+        // Who closed the output may still answer.
+        let _ = write!(out, "{prompt}").and_then(|()| out.flush());
         drop(out);
         let mut line = String::new();
         match std::io::stdin().lock().read_line(&mut line)? {

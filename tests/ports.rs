@@ -5,7 +5,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::too_many_lines,
     reason = "tests"
 )]
 

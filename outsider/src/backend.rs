@@ -16,14 +16,14 @@ pub struct Shelf(Mutex<Rows>);
 
 #[derive(Debug, Default)]
 struct Rows {
-    rows: BTreeMap<Table, BTreeMap<Vec<u8>, Row>>,
+    tables: BTreeMap<Table, BTreeMap<Vec<u8>, Row>>,
     applied: BTreeMap<BatchId, CommitNumber>,
     last: Option<CommitNumber>,
 }
 
 impl Rows {
     fn get(&self, table: Table, key: &[u8]) -> Option<&Row> {
-        self.rows.get(&table)?.get(key)
+        self.tables.get(&table)?.get(key)
     }
 
     fn apply(&mut self, set: WriteSet) -> Result<CommitNumber, Refused> {
@@ -38,7 +38,7 @@ impl Rows {
         }
         let number = CommitNumber::after(self.last);
         for write in set.writes {
-            let table = self.rows.entry(write.table).or_default();
+            let table = self.tables.entry(write.table).or_default();
             match write.change {
                 Change::Keep => {}
                 Change::Put(value) => {
@@ -55,7 +55,7 @@ impl Rows {
     }
 
     fn range(&self, range: &Range) -> Vec<Row> {
-        let rows = self.rows.get(&range.table).into_iter().flat_map(BTreeMap::values);
+        let rows = self.tables.get(&range.table).into_iter().flat_map(BTreeMap::values);
         let rows = rows.filter(|row| range.contains(&row.key)).cloned();
         if range.reverse { rows.rev().take(range.limit).collect() } else { rows.take(range.limit).collect() }
     }

@@ -31,7 +31,7 @@ use crate::{
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// 1. Quickstart: ask, show what comes, answer what is asked, return the text.
+/// Host 1, quickstart: ask, show what comes, answer what is asked, return the text.
 ///
 /// The facade adds `Host::local().model("demo")`, which makes the API and the project, and `terminal::answer`
 /// in place of the refusal.
@@ -57,7 +57,7 @@ pub async fn quickstart(
     Err("the runtime is shutting down".into())
 }
 
-/// 1. Quickstart in one line.
+/// Host 1, quickstart in one line.
 pub async fn one_line(conversation: &Conversation) -> Result<String, AskError> {
     Ok(conversation.ask("Which TODOs are left in this folder?").await?.into_text()?)
 }
@@ -72,7 +72,7 @@ pub enum Call {
     Query(Query),
 }
 
-/// 2. Web service: the JSON route. Status and body of the answer.
+/// Host 2, web service: the JSON route. Status and body of the answer.
 ///
 /// Who gives a command is what the service has authenticated, not what the body says.
 pub async fn route(api: &dyn Conversations, user: Principal, body: &[u8]) -> (u16, Vec<u8>) {
@@ -90,7 +90,7 @@ pub async fn route(api: &dyn Conversations, user: Principal, body: &[u8]) -> (u1
     (answer.0, answer.1.to_string().into_bytes())
 }
 
-/// 2. Web service: submits what a webhook delivered; the delivery's id makes doing it twice harmless.
+/// Host 2, web service: submits what a webhook delivered; the delivery's id makes doing it twice harmless.
 pub async fn submit(
     api: Arc<dyn Conversations>,
     conversation: ConversationId,
@@ -101,12 +101,12 @@ pub async fn submit(
     Conversation::new(api, conversation).submit(input).await
 }
 
-/// 2. Web service: what waits for a person, over all conversations.
+/// Host 2, web service: what waits for a person, over all conversations.
 pub async fn inbox(api: &dyn Conversations) -> Result<Vec<Interaction>, QueryError> {
     interactions(api).await
 }
 
-/// 2. Web service: an approval from one of two browser tabs. It carries the digest that was shown; the second
+/// Host 2, web service: an approval from one of two browser tabs. It carries the digest that was shown; the second
 /// tab gets `409` with who resolved it and how.
 pub async fn approve(
     api: Arc<dyn Conversations>,
@@ -123,7 +123,7 @@ pub async fn approve(
         .map_err(|error| (error.http_status(), error.to_string()))
 }
 
-/// 2. Web service: server-sent events. `Last-Event-ID` is the cursor, so a browser goes on where it was, also
+/// Host 2, web service: server-sent events. `Last-Event-ID` is the cursor, so a browser goes on where it was, also
 /// after the server was killed.
 pub async fn server_sent_events(
     api: Arc<dyn Conversations>,
@@ -141,7 +141,7 @@ pub async fn server_sent_events(
     }))
 }
 
-/// 3. Desktop app: its own database, and a runtime that the UI's executor knows nothing of. The report is what
+/// Host 3, desktop app: its own database, and a runtime that the UI's executor knows nothing of. The report is what
 /// the badges show.
 ///
 /// The facade adds the defaults of the other ports.
@@ -157,7 +157,7 @@ pub async fn desktop(
     Ok((Arc::new(core), report))
 }
 
-/// 3. Desktop app: what a badge says.
+/// Host 3, desktop app: what a badge says.
 #[must_use]
 pub fn badge(report: &RecoveryReport, conversation: ConversationId) -> Option<&'static str> {
     if report.interrupted.contains(&conversation) {
@@ -166,7 +166,7 @@ pub fn badge(report: &RecoveryReport, conversation: ConversationId) -> Option<&'
     report.resumed.contains(&conversation).then_some("resumed")
 }
 
-/// 4. CI bot: unattended, limited, with an outcome as JSON and an exit code.
+/// Host 4, CI bot: unattended, limited, with an outcome as JSON and an exit code.
 ///
 /// The facade adds `Host::in_memory()`.
 pub async fn ci_bot(
@@ -182,7 +182,7 @@ pub async fn ci_bot(
     Ok((serde_json::to_string(&outcome)?, exit_code(&outcome)))
 }
 
-/// 4. CI bot: 0 completed, 1 failed, 3 something was denied for want of a person.
+/// Host 4, CI bot: 0 completed, 1 failed, 3 something was denied for want of a person.
 #[must_use]
 pub fn exit_code(outcome: &Outcome) -> u8 {
     match &outcome.ending {
@@ -198,7 +198,7 @@ struct Order {
     number: u32,
 }
 
-/// 5. Own gateway and own tools: a model that is one function, two function tools, no project folder.
+/// Host 5, own gateway and own tools: a model that is one function, two function tools, no project folder.
 pub async fn own_gateway(question: &str) -> Result<String, Failure> {
     let model = model_fn(ModelInfo::new("gateway", "large"), |request: Arc<ModelRequest>| async move {
         // Here goes the call of the gateway; the request serialises in its own format.
@@ -243,7 +243,7 @@ pub async fn own_gateway(question: &str) -> Result<String, Failure> {
     Ok(conversation.ask(question).await?.into_text()?)
 }
 
-/// 6. Own ports, every one that a core takes.
+/// Host 6, own ports, every one that a core takes.
 ///
 /// The facade adds those that a core does not take by now: `Profiles`, `Documents`, `SearchBackend`.
 pub async fn own_ports(database: impl Backend, hook: Arc<Census>) -> Result<Conversation, Failure> {

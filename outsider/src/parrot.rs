@@ -75,7 +75,7 @@ impl Memory {
         ids: &dyn IdSource,
     ) -> Result<CommandOutcome, CommandError> {
         match command {
-            Command::CreateProject(new) => Ok(self.create_project(new, ids)),
+            Command::CreateProject(new) => Ok(self.create_project(&new, ids)),
             Command::CreateConversation(new) => self.create_conversation(*new, ids),
             Command::Configure { conversation_id, change } => {
                 change.apply_to(&mut self.conversation(conversation_id)?.config);
@@ -85,7 +85,7 @@ impl Memory {
                 self.conversation(conversation_id)?.record.title = title;
                 Ok(CommandOutcome::TitleSet)
             }
-            Command::Submit { conversation_id, input } => self.submit(conversation_id, input, by, ids),
+            Command::Submit { conversation_id, input } => self.submit(conversation_id, &input, by, ids),
             Command::CancelInput { conversation_id, input_id } => {
                 let kept = self.conversation(conversation_id)?;
                 let Some((_, fate)) = kept.fates.get_mut(&input_id) else {
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    fn create_project(&mut self, new: NewProject, ids: &dyn IdSource) -> CommandOutcome {
+    fn create_project(&mut self, new: &NewProject, ids: &dyn IdSource) -> CommandOutcome {
         let project_id = new.id.unwrap_or_else(|| ProjectId::next(ids));
         let value = json!({
             "id": project_id, "name": new.name, "directory": new.directory,
@@ -155,7 +155,7 @@ impl Memory {
     fn submit(
         &mut self,
         conversation_id: ConversationId,
-        new: NewInput,
+        new: &NewInput,
         by: &Principal,
         ids: &dyn IdSource,
     ) -> Result<CommandOutcome, CommandError> {
@@ -190,16 +190,16 @@ impl Memory {
     ) -> Result<InputFate, CommandError> {
         let execution_id = ExecutionId::next(ids);
         let state = |state: &str| json!({"type": "execution_state", "execution_id": execution_id, "state": {"state": state}});
-        self.append(id, None, state("started"), ids)?;
+        self.append(id, None, &state("started"), ids)?;
         let delivered = json!({
             "type": "user_message", "text": input.text, "source": input.source, "submitter": input.submitter,
         });
-        let event_id = self.append(id, Some(input.id), delivered, ids)?;
+        let event_id = self.append(id, Some(input.id), &delivered, ids)?;
         let answer = json!({
             "type": "assistant_message", "message": AssistantMessage::text(&*input.text), "attempt": 1,
         });
-        self.append(id, None, answer, ids)?;
-        self.append(id, None, state("completed"), ids)?;
+        self.append(id, None, &answer, ids)?;
+        self.append(id, None, &state("completed"), ids)?;
         let fate = InputFate::Delivered { event_id };
         self.conversation(id)?.fates.insert(input.id, (input.text.clone(), fate));
         Ok(fate)
@@ -209,7 +209,7 @@ impl Memory {
         &mut self,
         conversation_id: ConversationId,
         input_id: Option<InputId>,
-        payload: Value,
+        payload: &Value,
         ids: &dyn IdSource,
     ) -> Result<EventId, CommandError> {
         let previous = self.events_of(conversation_id).next_back().cloned();

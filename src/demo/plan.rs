@@ -69,6 +69,40 @@ impl<'a> Task<'a> {
         self.steps.iter().rev().filter(|step| step.call.name == tool).find(on)
     }
 
+    /// What was read of the complete result of `find`.
+    fn windows(&self) -> impl Iterator<Item = String> {
+        let of_asset = |step: &&Step<'_>| {
+            step.call.name == "read"
+                && step.call.arguments.get("asset").is_some_and(Value::is_string)
+                && !step.result.is_error
+        };
+        self.steps.iter().filter(of_asset).map(Step::text)
+    }
+
+    /// Looks at the files: what is still to do for that.
+    fn look(&self) -> Option<AssistantMessage> {
+        let Some(found) = self.last("find") else {
+            return Some(act(self, "I look at the files. ", [find()]));
+        };
+        self.rest_of(found)
+    }
+
+    /// A long list of files does not fit one result: the rest of it is read, window by window.
+    fn rest_of(&self, found: &Step<'_>) -> Option<AssistantMessage> {
+        let text = found.text();
+        let (_, asset) = text.rsplit_once("\nComplete output: ")?;
+        let asset = asset.split('`').nth(1)?;
+        let offset = match self.windows().last() {
+            None => 1,
+            Some(window) => next_offset(&window)?,
+        };
+        let tried = json!({"asset": asset, "offset": offset});
+        if self.steps.iter().any(|step| step.call.arguments == tried) {
+            return None;
+        }
+        Some(act(self, "The list is long; I read all of it. ", [("read", tried)]))
+    }
+
     fn offers(&self, tool: &str) -> bool {
         self.request.tools.iter().any(|spec| spec.name == tool)
     }
@@ -76,13 +110,28 @@ impl<'a> Task<'a> {
     fn survey(&self) -> Survey {
         let mut survey = Survey::default();
         if let Some(step) = self.last("find").filter(|step| !step.result.is_error) {
+            let windows: Vec<String> = self.windows().collect();
             survey.read_files(&step.text());
+            // What was too long for one result is read in windows; then the head that was shown is not needed.
+            if windows.last().is_some_and(|last| next_offset(last).is_none()) {
+                survey.files.clear();
+                survey.more_files = step.text().contains("\n[stopped at the limit of ");
+                for window in &windows {
+                    survey.read_numbered_files(window);
+                }
+            }
         }
         if let Some(step) = self.last("grep").filter(|step| !step.result.is_error) {
             survey.read_todos(&step.text());
         }
         survey
     }
+}
+
+/// Where a window of lines goes on, if it is not the last one.
+fn next_offset(window: &str) -> Option<u64> {
+    let (_, offset) = window.rsplit_once("; go on with offset ")?;
+    offset.split(']').next()?.parse().ok()
 }
 
 fn text_of(message: &Message) -> String {
@@ -129,18 +178,24 @@ fn about_todos(task: &Task<'_>) -> AssistantMessage {
         return act(task, "I look for TODOs. ", [grep()]);
     }
     let survey = task.survey();
-    match survey.todos.len() {
-        0 => say("There are no TODOs left in this folder."),
-        count => say(format!("{count} TODOs are left:\n{}", survey.todo_lines())),
-    }
+    say(todos_left(&survey))
 }
 
 fn about_files(task: &Task<'_>) -> AssistantMessage {
-    if task.last("find").is_none() {
-        return act(task, "I look at the files. ", [find()]);
+    if let Some(looks) = task.look() {
+        return looks;
     }
     let survey = task.survey();
-    say(format!("There are {}. The largest is {}.", survey.count(), survey.largest_words()))
+    let are = if survey.files.len() == 1 { "is" } else { "are" };
+    say(format!("There {are} {}. The largest is {}.", survey.count(), survey.largest_words()))
+}
+
+fn todos_left(survey: &Survey) -> String {
+    match survey.todos.len() {
+        0 => "No TODOs are left in this folder.".to_owned(),
+        1 if !survey.more_todos => format!("1 TODO is left:\n{}", survey.todo_lines()),
+        _ => format!("{} are left:\n{}", survey.todo_count(), survey.todo_lines()),
+    }
 }
 
 /// The whole job: survey, read, write a report, ask, edit it, check it, sum up.
@@ -149,9 +204,14 @@ fn report(task: &Task<'_>) -> AssistantMessage {
         let todos = json!({"todos": plan_entries(0)});
         return act(task, "I survey the folder first. ", [("todos_set", todos), find(), grep()]);
     }
+    if let Some(looks) = task.look() {
+        return looks;
+    }
     let survey = task.survey();
     let important = survey.important();
-    if !important.is_empty() && task.last("read").is_none() {
+    if let [first, ..] = &important[..]
+        && task.last_on("read", first).is_none()
+    {
         let reads: Vec<_> =
             important.iter().map(|path| ("read", json!({"path": path, "limit": 40}))).collect();
         return act(task, "Now I read what says most about it. ", reads);
@@ -163,7 +223,7 @@ fn next_of_report(task: &Task<'_>, survey: &Survey) -> Option<AssistantMessage> 
     if !task.offers("write") {
         return None;
     }
-    let content = report_text(survey, None);
+    let content = report_text(survey);
     let Some(written) = task.last_on("write", REPORT) else {
         let write = ("write", json!({"path": REPORT, "content": content}));
         return Some(act(
@@ -252,14 +312,13 @@ fn check(task: &Task<'_>) -> Option<AssistantMessage> {
     ))
 }
 
-fn report_text(survey: &Survey, owner: Option<&str>) -> String {
+fn report_text(survey: &Survey) -> String {
     format!(
-        "# Report\n\n- Files: {}\n- Largest: {}\n- TODOs: {}\n\n## TODOs\n\n{}\n\nOwner of the next step: {}\n",
+        "# Report\n\n- Files: {}\n- Largest: {}\n- TODOs: {}\n\n## TODOs\n\n{}\n\nOwner of the next step: open\n",
         survey.count(),
         survey.largest_words(),
-        survey.todos.len(),
-        survey.todo_lines(),
-        owner.unwrap_or("open"),
+        survey.todo_count(),
+        if survey.todos.is_empty() { "None.".to_owned() } else { survey.todo_lines() },
     )
 }
 
@@ -273,11 +332,10 @@ fn plan_entries(done: usize) -> Vec<Value> {
 
 fn sum_up(task: &Task<'_>, survey: &Survey) -> AssistantMessage {
     let mut text = format!(
-        "The folder has {}. The largest is {}. {} TODOs are left:\n{}\n\n",
+        "The folder has {}. The largest is {}. {}\n\n",
         survey.count(),
         survey.largest_words(),
-        survey.todos.len(),
-        survey.todo_lines(),
+        todos_left(survey),
     );
     let words = match task.last_on("write", REPORT) {
         Some(step) if !step.result.is_error || step.is_uncertain() => format!("The report is in `{REPORT}`."),
@@ -287,7 +345,7 @@ fn sum_up(task: &Task<'_>, survey: &Survey) -> AssistantMessage {
     text.push_str(&words);
     match task.last("bash") {
         Some(step) if step.is_uncertain() => {
-            text.push_str(" Whether the check ran is not known; I did not repeat it.")
+            text.push_str(" Whether the check ran is not known; I did not repeat it.");
         }
         Some(step) if step.result.is_error => text.push_str(" The check did not run."),
         Some(_) => text.push_str(" The check ran."),

@@ -354,7 +354,6 @@ impl HostBuilder {
             registry = registry.register(crate::demo::DemoModel::new());
         }
         match self.model.take() {
-            None => problems.push(BuildProblem::NoModel),
             Some(ModelChoice::Given(model)) => {
                 self.config.model = model.info().selection();
                 registry = registry.register(model);
@@ -366,10 +365,11 @@ impl HostBuilder {
                 }
                 Err(_) if name == "demo" => problems.push(BuildProblem::FeatureOff { name, feature: "demo" }),
                 Err(error) => {
-                    problems.push(BuildProblem::UnusableModel { model: name, reason: error.to_string() })
+                    problems.push(BuildProblem::UnusableModel { model: name, reason: error.to_string() });
                 }
             },
-            Some(_) => problems.push(BuildProblem::NoModel),
+            // Nothing was chosen, or in a way that is not known here.
+            None | Some(_) => problems.push(BuildProblem::NoModel),
         }
         registry
     }
@@ -531,6 +531,7 @@ async fn open_file(folders: Option<&Folders>, wait: Duration) -> Result<Arc<dyn 
 }
 
 #[cfg(not(feature = "redb"))]
+#[expect(clippy::unused_async, reason = "as where a file is opened")]
 async fn open_file(_folders: Option<&Folders>, _wait: Duration) -> Result<Arc<dyn Backend>, BuildError> {
     Err(BuildError::new([BuildProblem::FeatureOff { name: "a home folder".to_owned(), feature: "redb" }]))
 }

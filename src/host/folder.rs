@@ -23,15 +23,12 @@ pub(super) fn prepare(home: Option<PathBuf>, project: Option<&Path>) -> Result<F
     let mut problems = Vec::new();
     let project = project.and_then(|folder| existing(folder, &mut problems));
     let home = home_folder(home);
-    let home = match home {
-        Some((home, default)) => {
-            check_home(&home, default, project.as_deref(), &mut problems);
-            if problems.is_empty() { made(&home, &mut problems) } else { None }
-        }
-        None => {
-            problems.push(BuildProblem::NoSuchFolder { folder: PathBuf::from("~/.nerve") });
-            None
-        }
+    let home = if let Some((home, default)) = home {
+        check_home(&home, default, project.as_deref(), &mut problems);
+        if problems.is_empty() { made(&home, &mut problems) } else { None }
+    } else {
+        problems.push(BuildProblem::NoSuchFolder { folder: PathBuf::from("~/.nerve") });
+        None
     };
     let data = home.as_ref().and_then(|home| made(&home.join("data"), &mut problems));
     match (home, data) {

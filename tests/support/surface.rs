@@ -10,7 +10,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Item, ItemTrait, Lit, Meta, TraitItem, UseTree, Visibility};
 
 /// The crates that are published, from the lowest.
-pub const CRATES: [&str; 7] = [
+pub(crate) const CRATES: [&str; 7] = [
     "nervekit-types",
     "nervekit-permissions",
     "nervekit-harness",
@@ -20,63 +20,59 @@ pub const CRATES: [&str; 7] = [
     "nervekit",
 ];
 
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-pub fn folder(krate: &str) -> PathBuf {
+pub(crate) fn folder(krate: &str) -> PathBuf {
     if krate == "nervekit" { root().to_owned() } else { root().join("crates").join(krate) }
 }
 
-pub fn read(file: &Path) -> String {
+pub(crate) fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// A public name.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub(crate) struct Name {
     /// Without the crate, such as `catalog::bash`.
-    pub path: String,
+    pub(crate) path: String,
     /// `struct`, `fn`, `trait` and so on; `item` when a macro makes it, `use` when it is another crate's.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// For `use`: what it is there.
-    pub of: Option<String>,
+    pub(crate) of: Option<String>,
     /// The conditions under which it exists.
-    pub cfgs: Vec<String>,
+    pub(crate) cfgs: Vec<String>,
     /// Whether its documentation holds a block of code.
-    pub example: bool,
+    pub(crate) example: bool,
     /// Whether its documentation is not shown.
-    pub hidden: bool,
+    pub(crate) hidden: bool,
     /// Where it is written.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl Name {
     /// The line of the snapshot.
-    pub fn line(&self) -> String {
-        let mut line = format!("{} {}", self.kind, self.path);
-        if let Some(of) = &self.of {
-            line += &format!(" = {of}");
-        }
-        if !self.cfgs.is_empty() {
-            line += &format!("  if {}", self.cfgs.join(" and "));
-        }
-        line
+    pub(crate) fn line(&self) -> String {
+        let of = self.of.as_ref().map_or_else(String::new, |of| format!(" = {of}"));
+        let cfgs = self.cfgs.join(" and ");
+        let when = if cfgs.is_empty() { String::new() } else { format!("  if {cfgs}") };
+        format!("{} {}{of}{when}", self.kind, self.path)
     }
 }
 
 /// A module with what is written in it, its uses and its children.
-pub struct Module {
+pub(crate) struct Module {
     file: PathBuf,
     /// The conditions under which it exists.
     cfgs: Vec<String>,
-    pub items: Vec<Item>,
+    pub(crate) items: Vec<Item>,
     children: BTreeMap<String, Self>,
 }
 
 impl Module {
     /// The root module of a crate.
-    pub fn of(krate: &str) -> Self {
+    pub(crate) fn of(krate: &str) -> Self {
         let source = folder(krate).join("src");
         Self::load(&source.join("lib.rs"), &source, Vec::new())
     }
@@ -109,7 +105,7 @@ impl Module {
     }
 
     /// Every module of the crate.
-    pub fn all(&self) -> Vec<&Self> {
+    pub(crate) fn all(&self) -> Vec<&Self> {
         let mut all = vec![self];
         all.extend(self.children.values().flat_map(Self::all));
         all
@@ -121,7 +117,7 @@ impl Module {
 }
 
 /// The public names of a crate, in their order of writing.
-pub fn names(krate: &str) -> Vec<Name> {
+pub(crate) fn names(krate: &str) -> Vec<Name> {
     let root = Module::of(krate);
     let mut names: BTreeMap<String, Name> = BTreeMap::new();
     let mut add = |name: Name| {
@@ -208,7 +204,7 @@ fn find(root: &Module, place: &[String], source: &[String], shown: &str) -> Vec<
     if name == "*" {
         let mut names = Vec::new();
         collect(root, &at, &[], &mut |mut name: Name| {
-            name.path = name.path.rsplit("::").next().unwrap_or_default().to_owned();
+            name.path = name.path.rsplit("::").next().map(str::to_owned).unwrap_or_default();
             names.push(name);
         });
         return names;
@@ -320,7 +316,7 @@ fn cfgs(attrs: &[Attribute]) -> Vec<String> {
     conditions.collect()
 }
 
-pub fn documentation(attrs: &[Attribute]) -> String {
+pub(crate) fn documentation(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value() + "\n"),
@@ -336,19 +332,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The trait with this name, of a crate.
-pub fn find_trait(root: &Module, name: &str) -> Option<ItemTrait> {
+pub(crate) fn find_trait(root: &Module, name: &str) -> Option<ItemTrait> {
     root.all().into_iter().flat_map(|module| &module.items).find_map(|item| match item {
         Item::Trait(item) if item.ident == name => Some(item.clone()),
         _ => None,
     })
 }
 
-pub fn method_count(item: &ItemTrait) -> usize {
+pub(crate) fn method_count(item: &ItemTrait) -> usize {
     item.items.iter().filter(|item| matches!(item, TraitItem::Fn(_))).count()
 }
 
 /// The bounds of a trait, such as `Debug + Send + Sync + 'static`.
-pub fn bounds(item: &ItemTrait) -> Vec<String> {
+pub(crate) fn bounds(item: &ItemTrait) -> Vec<String> {
     let bounds: &Punctuated<_, _> = &item.supertraits;
     let names = bounds.iter().map(|bound| match bound {
         syn::TypeParamBound::Trait(bound) => {

@@ -154,10 +154,9 @@ impl CommandError {
             | Self::NotOpen(_)
             | Self::Stale { .. }
             | Self::Resolved { .. } => Retry::Never,
-            // What is unfinished ends some time; a person may have to act first.
-            Self::Busy(_) => Retry::After(Duration::from_secs(1)),
-            // A successor opens the store within seconds, as a rule.
-            Self::ShuttingDown => Retry::After(Duration::from_secs(1)),
+            // What is unfinished ends some time, though a person may have to act first; a successor opens the store
+            // within seconds, as a rule.
+            Self::Busy(_) | Self::ShuttingDown => Retry::After(Duration::from_secs(1)),
             Self::Store(error) => error.retry(),
         }
     }

@@ -16,7 +16,12 @@ mod runtime;
 #[cfg(feature = "testing")]
 pub mod store;
 #[cfg(not(feature = "testing"))]
-#[expect(unreachable_pub, dead_code, reason = "the store is shown to tests, by the feature `testing`")]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    unused_imports,
+    reason = "the store is shown to tests, by the feature `testing`"
+)]
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

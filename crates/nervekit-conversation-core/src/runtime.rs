@@ -193,21 +193,20 @@ impl Conversations for ConversationCore {
             return Err(CommandError::ShuttingDown);
         }
         let (answer, answered) = oneshot::channel();
-        match request.command.conversation_id() {
-            Some(id) => self.inner.send(id, Message::Command { request: Box::new(request), answer }),
-            None => {
-                // Spawned, so that it runs to its end when the caller drops this future.
-                let core = self.clone();
-                self.inner.runtime.spawn(async move {
-                    let outcome = match &request.command {
-                        Command::CreateProject(new) => core.create_project(&request, new).await,
-                        Command::CreateConversation(new) => core.create_conversation(&request, new).await,
-                        _ => Err(CommandError::invalid("this command needs a conversation")),
-                    };
-                    let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
-                    drop(answer.send(receipt));
-                });
-            }
+        if let Some(id) = request.command.conversation_id() {
+            self.inner.send(id, Message::Command { request: Box::new(request), answer });
+        } else {
+            // Spawned, so that it runs to its end when the caller drops this future.
+            let core = self.clone();
+            self.inner.runtime.spawn(async move {
+                let outcome = match &request.command {
+                    Command::CreateProject(new) => core.create_project(&request, new).await,
+                    Command::CreateConversation(new) => core.create_conversation(&request, new).await,
+                    _ => Err(CommandError::invalid("this command needs a conversation")),
+                };
+                let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
+                drop(answer.send(receipt));
+            });
         }
         answered.await.unwrap_or(Err(CommandError::ShuttingDown))
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    Command, CommandRequest, ConfigChange, Conversations, DeliveryTarget, MemoryBackend, NewConversation,
-    NewInput, NewProject, Query, Resolution, Scope, Update, View,
+    Command, CommandRequest, ConfigChange, Conversations, Cursor, DeliveryTarget, MemoryBackend,
+    NewConversation, NewInput, NewProject, Query, Resolution, Scope, Update, View,
 };
 use nervekit_harness::ScriptedReply;
 use nervekit_types::{CommandId, ConversationId, InputId, ProjectId};
@@ -103,13 +103,17 @@ async fn state(life: &Life) -> String {
     let conversation = &snapshot.state.conversation;
     let queue: Vec<_> = snapshot.state.queue.iter().map(|input| &input.text).collect();
     let calls: Vec<_> = snapshot.calls.iter().map(|call| (call.state, call.cancel_requested)).collect();
-    let View::Projects(projects) = life.core.query(Query::Projects).await.unwrap() else { panic!("projects") };
+    let View::Projects(projects) = life.core.query(Query::Projects).await.unwrap() else {
+        panic!("projects")
+    };
     let all = Query::Conversations {
         project_id: None,
         page: nervekit_conversation_core::Page::default(),
         before: None,
     };
-    let View::Conversations(conversations) = life.core.query(all).await.unwrap() else { panic!("conversations") };
+    let View::Conversations(conversations) = life.core.query(all).await.unwrap() else {
+        panic!("conversations")
+    };
     format!(
         "{:?} {:?} {:?} {:?} {queue:?} {calls:?} {:?} {} projects, {} conversations",
         story(&life.events().await),
@@ -146,7 +150,9 @@ async fn a_command_whose_future_is_dropped_is_not_begun_or_runs_to_its_end() {
             let answer = life.core.command(CommandRequest::new(CommandId::from_key("it"), command)).await;
             let after = state(&life).await;
 
-            for (slow, polls) in [(false, 0), (false, 1), (false, 2), (false, 3), (true, 0), (true, 1), (true, 3)] {
+            for (slow, polls) in
+                [(false, 0), (false, 1), (false, 2), (false, 3), (true, 0), (true, 1), (true, 3)]
+            {
                 let (life, backend) = prepared(situation).await;
                 assert_eq!(state(&life).await, before, "{name}: the situation is not the same each time");
                 let (_, command) = commands(&life).await.swap_remove(at);
@@ -160,7 +166,10 @@ async fn a_command_whose_future_is_dropped_is_not_begun_or_runs_to_its_end() {
                 backend.set_fault(None);
                 let seen = state(&life).await;
                 let expected = if polls == 0 { &before } else { &after };
-                assert_eq!(seen, *expected, "{name} in {situation:?}, dropped after {polls} polls, slow: {slow}");
+                assert_eq!(
+                    seen, *expected,
+                    "{name} in {situation:?}, dropped after {polls} polls, slow: {slow}"
+                );
 
                 // Sent again under its id, it is answered as if it had been waited for.
                 let again = life.core.command(request).await;
@@ -238,14 +247,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn any_executor_may_poll() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let world = Arc::new(World::new([
-        ScriptedReply::call_tool("write", json!({ "key": "a" })).delay(Duration::from_millis(1)),
+        ScriptedReply::call_tool("write", json!({ "key": "a" })).delay(Duration::from_millis(1))
     ]));
     let handle = runtime.handle().clone();
     block_on(async {
         assert!(tokio::runtime::Handle::try_current().is_err());
         let core = Life::builder(MemoryBackend::new(), &world).runtime(handle).open().await.unwrap();
         let life = Life::over(core, &world).await;
-        let mut everything = life.core.follow(Scope::Everything, Default::default()).await.unwrap();
+        let mut everything = life.core.follow(Scope::Everything, Cursor::default()).await.unwrap();
         life.submit("go").await;
         let mut updates = life.conversation.updates().await.unwrap();
         let text = loop {

@@ -1,5 +1,5 @@
 //! Faults met in the field in systems of this kind, each as a test named for its case.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "common/life.rs"]
 mod life;
@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    CallOutcome, CallState, Command, CommandError, CommandOutcome, Conversation, InputFate, Interaction, MemoryBackend, NewConversation, NewInput, QueuedInput, Resolution, RuntimeLimits,
-    Snapshot, Status, Update,
+    CallOutcome, CallState, Command, CommandError, CommandOutcome, Conversation, InputFate, Interaction,
+    MemoryBackend, NewConversation, NewInput, QueuedInput, Resolution, RuntimeLimits, Snapshot, Status,
+    Update,
 };
 use nervekit_harness::{
     Message, ModelRequest, ProviderError, ProviderErrorKind, ScriptedModel, ScriptedReply, StopReason,
@@ -21,9 +22,7 @@ use nervekit_types::{ConversationId, InputId, InteractionId, ProjectId};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use self::life::{
-    Key, Life, World, answers, ends, key_of, obliging, outcome_of, story, unpaired,
-};
+use self::life::{Key, Life, World, answers, ends, key_of, obliging, outcome_of, story, unpaired};
 
 fn call(tool: &str, key: &str) -> ScriptedReply {
     ScriptedReply::call_tool(tool, json!({ "key": key }))
@@ -64,10 +63,16 @@ fn gate(open: &Arc<Semaphore>) -> Tool {
     tool.reviewed(Risk::Read).parallel().into()
 }
 
+fn fault() -> ToolError {
+    panic!("a fault of the tool")
+}
+
 /// The roles of a request's messages, with what a user said.
 fn roles(request: &ModelRequest) -> Vec<String> {
     let role = |message: &Message| match message {
-        Message::User(user) => format!("user {}", nervekit_harness::AssistantMessage::new(user.content.clone()).plain_text()),
+        Message::User(user) => {
+            format!("user {}", nervekit_harness::AssistantMessage::new(user.content.clone()).plain_text())
+        }
         Message::Assistant(_) => "assistant".to_owned(),
         _ => "result".to_owned(),
     };
@@ -175,7 +180,10 @@ async fn case_31_what_is_stopped_or_denied_is_settled_and_cannot_be_approved() {
     let seen = life.quiet().await;
     assert_eq!(seen.state.conversation.status, Status::Waiting);
     assert_eq!(outcome_of(&life.responses().await, "1"), Some(CallOutcome::Denied));
-    assert_eq!(seen.calls.iter().map(|call| call.state).collect::<Vec<_>>(), [CallState::AwaitingApproval; 2]);
+    assert_eq!(
+        seen.calls.iter().map(|call| call.state).collect::<Vec<_>>(),
+        [CallState::AwaitingApproval; 2]
+    );
     life.see_through(obliging).await;
     assert_eq!(life.world.effects(), ["2", "3"]);
     assert_paired(&life.world);
@@ -213,12 +221,11 @@ async fn case_32_a_pending_approval_survives_the_process() {
         let (core, report) = builder.open_with_report().await.unwrap();
         let life = Life::over(core, &world).await;
         assert_eq!(report.waiting, [shown.id]);
-        assert_eq!(life.interactions().await, [shown.clone()]);
+        assert_eq!(life.interactions().await, std::slice::from_ref(&shown));
         let mut updates = life.conversation.updates().await.unwrap();
         let told = loop {
-            match updates.next().await.unwrap().unwrap() {
-                Update::Interaction(told) => break told,
-                _ => {}
+            if let Update::Interaction(told) = updates.next().await.unwrap().unwrap() {
+                break told;
             }
         };
         assert_eq!(*told, shown);
@@ -280,7 +287,9 @@ async fn case_35_an_effect_is_never_had_twice_and_siblings_keep_their_results() 
                 let outcome = outcome_of(&responses, key).unwrap();
                 let expected = match outcome {
                     CallOutcome::Completed => had == 1,
-                    CallOutcome::Indeterminate => had <= 1 && had == before.iter().filter(|had| *had == key).count(),
+                    CallOutcome::Indeterminate => {
+                        had <= 1 && had == before.iter().filter(|had| *had == key).count()
+                    }
                     _ => false,
                 };
                 assert!(expected, "{side:?} {commit}: call {at} is {outcome} with {had} effects");
@@ -373,10 +382,7 @@ async fn case_37_a_core_that_lost_its_store_neither_records_nor_repeats() {
 async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
     let broken = || {
         let tool = Tool::function("break", "Panics.", |_: Key, _: ToolContext| async move {
-            if true {
-                panic!("a fault of the tool");
-            }
-            Ok("done")
+            Err::<String, ToolError>(fault())
         });
         tool.reviewed(Risk::Read)
     };
@@ -411,7 +417,7 @@ async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
         };
         life.until("only the call in question is left", still).await;
         match how {
-            "stop" => drop(life.stop("stop").await),
+            "stop" => assert!(matches!(life.stop("stop").await, CommandOutcome::Stopped { .. })),
             "deny" => drop(life.attend(|_| Resolution::deny()).await),
             "withdraw" => drop(life.attend(|_| Resolution::Cancel).await),
             "kill" => {
@@ -453,7 +459,8 @@ async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
 #[tokio::test(start_paused = true)]
 async fn case_41_what_is_said_while_calls_run_follows_their_results() {
     let passage = Arc::new(Semaphore::new(0));
-    let reply = call("gate", "slow").call("peek", json!({ "key": "quick" })).call("send", json!({ "key": "asks" }));
+    let reply =
+        call("gate", "slow").call("peek", json!({ "key": "quick" })).call("send", json!({ "key": "asks" }));
     let life = open(World::new([reply]).tool(gate(&passage))).await;
     life.submit("go").await;
     life.until("one is done, one runs, one is asked for", |seen| {
@@ -480,11 +487,14 @@ async fn case_41_what_is_said_while_calls_run_follows_their_results() {
 #[tokio::test(start_paused = true)]
 async fn case_44_blank_texts_do_not_stop_a_conversation() {
     let silent = |name: &str, output: &'static str| {
-        let tool = Tool::function(name, "Says nothing.", move |_: Key, _: ToolContext| async move { Ok(output) });
+        let tool =
+            Tool::function(name, "Says nothing.", move |_: Key, _: ToolContext| async move { Ok(output) });
         tool.reviewed(Risk::Read)
     };
     for blank in ["", "  \n", "\u{200B}"] {
-        let reply = ScriptedReply::text(blank).call("empty", json!({ "key": "a" })).call("newline", json!({ "key": "b" }));
+        let reply = ScriptedReply::text(blank)
+            .call("empty", json!({ "key": "a" }))
+            .call("newline", json!({ "key": "b" }));
         let life = open(World::new([reply]).tool(silent("empty", "")).tool(silent("newline", "\n"))).await;
         assert!(matches!(life.conversation.submit(blank).await.unwrap_err(), CommandError::Invalid(_)));
         life.submit("go").await;
@@ -587,14 +597,13 @@ async fn case_85_what_waits_survives_the_end_of_a_turn_in_order() {
             life.conversation.cancel_input(input_id).await.unwrap().outcome
         };
         assert!(matches!(cancel("m2").await, CommandOutcome::InputCancelled { .. }));
-        match how {
-            "stop" => drop(tokio::join!(life.stop("stop"), async { passage.add_permits(1) })),
-            _ => {
-                if how == "time limit" {
-                    tokio::time::advance(std::time::Duration::from_secs(6)).await;
-                }
-                passage.add_permits(1);
+        if how == "stop" {
+            tokio::join!(life.stop("stop"), async { passage.add_permits(1) });
+        } else {
+            if how == "time limit" {
+                tokio::time::advance(std::time::Duration::from_secs(6)).await;
             }
+            passage.add_permits(1);
         }
         // They are held: nothing runs on its own after a stop or a failure.
         let seen = life.until("it ended", |seen| !seen.state.conversation.status.is_open()).await;

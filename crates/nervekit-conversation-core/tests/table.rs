@@ -10,10 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    Backend, BackendError, BackendFacts, BuildProblem, Command, CommandError, CommitNumber, Conversation, Event,
-    EventPayload, ExecutionState, Hook, HookCall, HookError, HookVerdict, Maintenance, MaintenanceReport,
-    MemoryBackend, NewInput, QueryError, Range, Refused, Resolution, ResourceError, Resources, Row, Table, TurnRequest,
-    TurnResources, WriteSet,
+    Backend, BackendError, BackendFacts, BuildProblem, Command, CommandError, CommitNumber, Conversation,
+    Event, EventPayload, ExecutionState, Hook, HookCall, HookError, HookVerdict, Maintenance,
+    MaintenanceReport, MemoryBackend, NewInput, QueryError, Range, Refused, Resolution, ResourceError,
+    Resources, Row, Table, TurnRequest, TurnResources, WriteSet,
 };
 use nervekit_harness::{
     ModelRequest, ModelSelection, ProviderError, ProviderErrorKind, ScriptedModel, ScriptedReply, StopReason,
@@ -86,9 +86,7 @@ impl Hook for PanickingHook {
         _: ConversationId,
         _: &ModelRequest,
     ) -> Result<HookVerdict, HookError> {
-        if self.on_request {
-            panic!("a fault of the hook");
-        }
+        assert!(!self.on_request, "a fault of the hook");
         Ok(HookVerdict::Continue)
     }
 
@@ -164,12 +162,13 @@ macro_rules! rows {
     )*};
 }
 
+fn fault() -> ToolError {
+    panic!("a fault of the tool")
+}
+
 fn panicking() -> Tool {
     let tool = Tool::function("break", "Panics.", |_: Key, _: ToolContext| async move {
-        if true {
-            panic!("a fault of the tool");
-        }
-        Ok("done")
+        Err::<String, ToolError>(fault())
     });
     tool.reviewed(Risk::Read).into()
 }
@@ -181,7 +180,9 @@ fn without_targets() -> Tool {
 
 fn erring() -> Tool {
     let tool = Tool::function("err", "Fails.", |_: Key, _: ToolContext| async move {
-        Err::<String, _>(ToolError::new("there is no such note; list them first").because("a detail of the host"))
+        Err::<String, _>(
+            ToolError::new("there is no such note; list them first").because("a detail of the host"),
+        )
     });
     tool.reviewed(Risk::Read).into()
 }
@@ -203,7 +204,7 @@ rows! {
 
     unattended: run(World::new([call("write")]).configured(|config| {
         config.attendance = nervekit_conversation_core::Attendance::Unattended;
-    })) => "denied: Denied: the rule `supervised.rest` of `supervised` asks a person, and nobody attends this conversation (the rule `supervised.rest` of the rule set `supervised` asks). A person can allow it with a rule for this call, with another rule set, or by attending.";
+    })) => "denied: Denied: the rule `supervised.rest` of the rule set `supervised` asks, and nobody attends this conversation. A person can allow it with a rule for this call, with another rule set, or by attending.";
     unattended_question: run(
         World::new([ScriptedReply::call_tool("ask_user", json!({ "question": "Which?" }))]).configured(
             |config| config.attendance = nervekit_conversation_core::Attendance::Unattended,
@@ -252,8 +253,10 @@ rows! {
 
 /// It waits as long as the provider asks, and no longer.
 async fn asked_to_wait() -> String {
-    let busy = provider_error(ProviderErrorKind::RateLimited, 429, "slow down").with_retry_after(Duration::from_secs(7));
-    let world = Arc::new(World::with(ScriptedModel::new([ScriptedReply::fails(busy), ScriptedReply::text("Hi.")])));
+    let busy = provider_error(ProviderErrorKind::RateLimited, 429, "slow down")
+        .with_retry_after(Duration::from_secs(7));
+    let world =
+        Arc::new(World::with(ScriptedModel::new([ScriptedReply::fails(busy), ScriptedReply::text("Hi.")])));
     let life = Life::open(MemoryBackend::new(), &world).await;
     let begun = tokio::time::Instant::now();
     let answer = life.conversation.ask("go").await.unwrap().into_text().unwrap();

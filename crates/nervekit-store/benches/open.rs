@@ -45,7 +45,7 @@ async fn fill(path: &Path, conversations: u64) {
             if finished < conversations {
                 draft.end_execution(EventId::next(&ids), ExecutionState::Completed { denied: Vec::new() });
             } else {
-                draft.put_call(seed::call(&ids, id, execution, json!({ "path": "src/lib.rs" })));
+                draft.put_call(seed::call(&ids, id, execution, &json!({ "path": "src/lib.rs" })));
                 draft.enqueue(seed::input(&ids, id, true));
             }
             batch.change(&rows, draft.finish()).unwrap();
@@ -67,7 +67,7 @@ async fn open(path: &Path) -> [Duration; 3] {
     for id in unfinished {
         store.load(id).await.unwrap().unwrap();
     }
-    [file, listed - file, start.elapsed() - listed]
+    [file, listed.saturating_sub(file), start.elapsed().saturating_sub(listed)]
 }
 
 fn main() {

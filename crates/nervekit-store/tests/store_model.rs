@@ -375,7 +375,7 @@ impl World<'_> {
             Step::Ask(calls) => {
                 draft.append(seed::note(event(), "asked"));
                 for _ in 0..*calls {
-                    let call = seed::call(ids, id, execution.unwrap(), json!({ "path": "a" }));
+                    let call = seed::call(ids, id, execution.unwrap(), &json!({ "path": "a" }));
                     drafted.calls.insert(call.id);
                     draft.put_call(call);
                 }
@@ -445,8 +445,8 @@ impl World<'_> {
         let mut after = Conversation { fates: self.model[&id].fates.clone(), ..Conversation::of(&rows) };
         let before = after.clone();
         let (writes_mailbox, guards_mailbox) = after.apply(&step, role, &drafted);
-        let ends_work = before.works() && !after.works() && !(after.wakes() && !before.wakes());
-        let ends_wait = before.wakes() && !after.wakes() && !(after.works() && !before.works());
+        let ends_work = before.works() && !after.works() && (before.wakes() || !after.wakes());
+        let ends_wait = before.wakes() && !after.wakes() && (before.works() || !after.works());
         let stale = |row: &str| match row {
             "lease" => {
                 rows.lease.as_ref().map(|row| row.version) != stored.lease.as_ref().map(|row| row.version)
@@ -632,7 +632,9 @@ async fn random_work_in_memory_matches_the_model() {
     for seed in 0..6 {
         let clock = Arc::<ManualClock>::default();
         let steps = run(&mut Memory(None, clock.clone()), clock, seed, 1_000).await;
-        steps.into_iter().for_each(|(case, count)| *met.entry(case).or_default() += count);
+        for (case, count) in steps {
+            *met.entry(case).or_default() += count;
+        }
     }
     assert_met(&met);
 }

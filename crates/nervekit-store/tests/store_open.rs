@@ -98,7 +98,7 @@ async fn fill(backend: Arc<dyn Backend>, ids: &Arc<dyn IdSource>, finished: u64,
             let state = ExecutionState::Completed { denied: Vec::new() };
             draft.end_execution(EventId::next(ids), state);
         } else {
-            draft.put_call(seed::call(ids, id, execution, json!({})));
+            draft.put_call(seed::call(ids, id, execution, &json!({})));
             draft.enqueue(seed::input(ids, id, true));
         }
         let mut batch = store.batch();

@@ -96,6 +96,12 @@ struct PendingStop {
     answer: oneshot::Sender<Result<Receipt, CommandError>>,
 }
 
+/// That the conversation cannot be carried on here; without an error, another core has it now.
+#[derive(Debug)]
+struct GivenUp {
+    error: Option<StoreError>,
+}
+
 /// Whether the task goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -129,7 +135,7 @@ struct Actor {
     stale: bool,
     feed: Arc<Feed>,
     /// Set when it cannot go on here; without an error, another core has the conversation now.
-    failure: Option<Option<StoreError>>,
+    given_up: Option<GivenUp>,
 }
 
 /// Runs the task of a conversation until nothing is left to do.
@@ -221,7 +227,7 @@ impl Actor {
             recovering: Vec::new(),
             stale: false,
             feed,
-            failure: None,
+            given_up: None,
         };
         actor.read_policy();
         actor
@@ -229,11 +235,11 @@ impl Actor {
 
     /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back.
     async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>) {
-        while self.failure.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
-        if self.failure.is_none() && !self.stale {
+        while self.given_up.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
+        if self.given_up.is_none() && !self.stale {
             self.core.keep_projection(self.id, self.rows.core.value.head, self.projection.take());
         }
-        (self.inbox, self.failure.flatten())
+        (self.inbox, self.given_up.and_then(|given_up| given_up.error))
     }
 
     /// Does what is to be done until nothing is left but to wait. Ends when nothing is to be waited for either.
@@ -332,7 +338,7 @@ impl Actor {
         self.recovering.clear();
         // What was stopped is marked; whoever goes on ends it.
         self.answer_stops_elsewhere();
-        self.failure = Some(failure.error());
+        self.given_up = Some(GivenUp { error: failure.error() });
         Flow::End
     }
 
@@ -397,14 +403,24 @@ impl Actor {
                 })
                 .await
             }
-            Step::Deliver => self.commit(|draft, planner| Ok(plan::deliver(draft, planner))).await,
+            Step::Deliver => {
+                self.commit(|draft, planner| {
+                    plan::deliver(draft, planner);
+                    Ok(())
+                })
+                .await
+            }
             Step::Request => {
                 self.begin_request();
                 Ok(())
             }
             Step::Continue => {
                 self.live.interrupted = false;
-                self.commit(|draft, planner| Ok(plan::count_continued(draft, planner))).await
+                self.commit(|draft, planner| {
+                    plan::count_continued(draft, planner);
+                    Ok(())
+                })
+                .await
             }
             Step::Decide(call) => {
                 self.decide(call);
@@ -415,9 +431,7 @@ impl Actor {
                 self.run_claimed(call);
                 Ok(())
             }
-            Step::Effect(id) => {
-                self.with_call(id, |draft, planner, call| plan::effect(draft, planner, call)).await
-            }
+            Step::Effect(id) => self.with_call(id, plan::effect).await,
             Step::Stop(call) => {
                 self.stop_call(call);
                 Ok(())
@@ -444,7 +458,11 @@ impl Actor {
             }
             Step::Complete => self.end(|denied| ExecutionState::Completed { denied }).await,
             Step::Cancel => {
-                self.commit(|draft, planner| Ok(plan::end_cancelled(draft, planner))).await?;
+                self.commit(|draft, planner| {
+                    plan::end_cancelled(draft, planner);
+                    Ok(())
+                })
+                .await?;
                 self.answer_stops();
                 Ok(())
             }
@@ -573,7 +591,7 @@ impl Actor {
     }
 
     async fn claim(&mut self, id: ToolCallId) -> Result<(), Failure> {
-        self.with_call(id, |draft, planner, call| plan::claim(draft, planner, call)).await?;
+        self.with_call(id, plan::claim).await?;
         match (self.cleared.remove(&id), self.call(id)) {
             (Some(cleared), Some(call)) if call.state == crate::tool_call::CallState::Running => {
                 self.spawn_run(call, async move { Ok(cleared) });

@@ -175,8 +175,10 @@ impl CommitError {
     /// Whether waiting does not help.
     pub(crate) fn is_final(&self) -> bool {
         match self {
-            Self::Backend(BackendError::Corrupt { .. } | BackendError::Fenced { .. }) => true,
-            Self::Backend(_) | Self::Unknown(_) => false,
+            Self::Backend(error) => {
+                matches!(error, BackendError::Corrupt { .. } | BackendError::Fenced { .. })
+            }
+            Self::Unknown(_) => false,
             Self::Conflict { .. }
             | Self::Fenced
             | Self::NotFound

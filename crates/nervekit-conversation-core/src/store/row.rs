@@ -204,8 +204,8 @@ pub(super) fn record(
     mailbox: &MailboxRow,
     no_calls: bool,
 ) -> ConversationRecord {
-    let mut usage = core.usage_own.clone();
-    usage += mailbox.usage_children.clone();
+    let mut usage = core.usage_own;
+    usage += mailbox.usage_children;
     let status = match core.status {
         Status::Running if mailbox.paused && no_calls => Status::Paused,
         status => status,

@@ -24,6 +24,7 @@ pub(crate) async fn project(store: &Store) -> (ProjectId, CommitNumber) {
     (id, store.commit(&mut batch).await.unwrap().number)
 }
 
+#[expect(clippy::default_trait_access, reason = "the crate of the type is no dependency of this one")]
 pub(crate) fn core(project_id: ProjectId) -> CoreRow {
     CoreRow {
         project_id,
@@ -81,7 +82,7 @@ pub(crate) fn call(
     ids: &dyn IdSource,
     conversation: ConversationId,
     execution: ExecutionId,
-    arguments: Value,
+    arguments: &Value,
 ) -> ToolCall {
     serde_json::from_value(json!({
         "id": ToolCallId::next(ids),

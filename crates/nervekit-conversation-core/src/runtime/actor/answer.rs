@@ -134,7 +134,7 @@ impl Actor {
         self.live.calls.remove(&id);
         self.with_call(id, |draft, planner, call| {
             if call.state == CallState::Supervising {
-                plan::judged(draft, planner, call, evaluation.evidence.clone());
+                plan::judged(draft, planner, call, &evaluation.evidence);
             }
         })
         .await
@@ -209,7 +209,7 @@ impl Actor {
                 let marked = call.cancel_requested || draft.rows().is_marked();
                 match &mut call.claim {
                     Some(claim) if claim.attempt == attempt && !marked => {
-                        claim.process = Some(process.clone())
+                        claim.process = Some(process.clone());
                     }
                     _ => return Err(CommandError::Resolved { by: None }),
                 }

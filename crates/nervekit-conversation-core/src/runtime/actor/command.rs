@@ -178,9 +178,10 @@ impl Actor {
         self.commit_with(Patience::Answer, |draft, planner| {
             // Drafted anew after a conflict: the other one may have carried out this very command.
             if let Some(known) = draft.rows().outcome(command_id) {
-                return match known.request == digest {
-                    true => Ok(known.outcome.clone()),
-                    false => Err(CommandError::AlreadyExists(Subject::Command(command_id))),
+                return if known.request == digest {
+                    Ok(known.outcome.clone())
+                } else {
+                    Err(CommandError::AlreadyExists(Subject::Command(command_id)))
                 };
             }
             let outcome = plan(draft, planner)?;

@@ -155,7 +155,8 @@ impl Actor {
     fn lease_for(&self, draft: &mut Draft<'_>) {
         let limits = &self.core.limits;
         if self.rests_after(draft) {
-            if self.holds_lease() {
+            // A dead owner's too: what it left is finished by this very batch.
+            if self.rows.lease.as_ref().is_some_and(|lease| !lease.value.released) {
                 draft.release_lease();
             }
             return;
@@ -265,7 +266,9 @@ impl Actor {
             self.read_policy();
         }
         if let Some(projection) = &mut self.projection {
-            events.iter().for_each(|event| projection.extend(event));
+            for event in &events {
+                projection.extend(event);
+            }
         }
         self.renew_at = self.holds_lease().then(|| Instant::now() + self.core.limits.lease / 3);
         let rows = &self.rows;

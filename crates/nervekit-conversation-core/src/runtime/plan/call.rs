@@ -65,45 +65,37 @@ impl Settlement {
     }
 }
 
-/// What the permission engine decided about a call, put into its row, or the settlement if it may not run.
+/// Puts what the permission engine decided into the row of a call; returns the settlement if it may not run.
 pub(super) fn supervised(
     draft: &Draft<'_>,
     planner: &Planner<'_>,
-    mut call: ToolCall,
-    evidence: Evidence,
-) -> Result<ToolCall, (ToolCall, Settlement)> {
-    let decision = evidence.decision;
+    call: &mut ToolCall,
+    evidence: &Evidence,
+) -> Option<Settlement> {
     call.supervision = Some(evidence.clone());
-    match decision {
+    match evidence.decision {
         Decision::Allow => {
             call.state = CallState::Ready;
-            Ok(call)
+            None
         }
-        Decision::Deny => {
-            let settlement = Settlement::denied(&evidence);
-            Err((call, settlement))
-        }
+        Decision::Deny => Some(Settlement::denied(evidence)),
         Decision::Prompt if draft.config().attendance == Attendance::Unattended => {
-            let mut settlement = Settlement::new(CallOutcome::Denied, unattended_words(&evidence));
+            let mut settlement = Settlement::new(CallOutcome::Denied, unattended_words(evidence));
             settlement.unattended = true;
-            Err((call, settlement))
+            Some(settlement)
         }
         Decision::Prompt => {
             call.state = CallState::AwaitingApproval;
-            call.interaction = Some(approval(draft, planner, &call, &evidence));
-            Ok(call)
+            call.interaction = Some(approval(draft, planner, call, evidence));
+            None
         }
     }
 }
 
 fn unattended_words(evidence: &Evidence) -> String {
-    let rule = evidence.winner.as_ref().map_or_else(
-        || "the permission policy".to_owned(),
-        |winner| format!("the rule `{}` of `{}`", winner.rule.id, winner.rule_set_id),
-    );
     format!(
-        "Denied: {rule} asks a person, and nobody attends this conversation ({}). A person can allow it with a rule \
-         for this call, with another rule set, or by attending.",
+        "Denied: {}, and nobody attends this conversation. A person can allow it with a rule for this call, with \
+         another rule set, or by attending.",
         evidence.reason
     )
 }
@@ -367,18 +359,17 @@ pub(super) fn append_response(
 }
 
 /// Takes in how a call that was found in `supervising` was decided.
-pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall, evidence: Evidence) {
+pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall, evidence: &Evidence) {
     if is_called_off(draft, &call) {
         return;
     }
-    match supervised(draft, planner, call, evidence) {
-        Ok(call) => {
-            let suspended = call.state.is_suspended();
-            draft.put_call(call);
-            if suspended {
-                tell_waiting(draft, planner, true);
-            }
-        }
-        Err((call, settlement)) => settle(draft, planner, &call, settlement),
+    if let Some(settlement) = supervised(draft, planner, &mut call, evidence) {
+        settle(draft, planner, &call, settlement);
+        return;
+    }
+    let suspended = call.state.is_suspended();
+    draft.put_call(call);
+    if suspended {
+        tell_waiting(draft, planner, true);
     }
 }

@@ -3,7 +3,7 @@
 use nervekit_permissions::{
     Decision, DocumentChange, DocumentScope, Grant, GrantScope, PermissionEngine, PolicyDocument,
 };
-use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, ToolCallId};
+use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, PrincipalKind, ToolCallId};
 
 use super::call::{Settlement, approval_digest, settle};
 use super::{Planner, input};
@@ -148,23 +148,16 @@ pub(crate) fn resolve(
     let call_id = call.id;
     tell_resumed(draft, planner);
     match resolution {
-        Resolution::Approve { .. } => {
-            call.state = CallState::Ready;
-            draft.put_call(call);
-        }
         Resolution::Deny { message, .. } => {
+            let who = if principal.kind() == PrincipalKind::Person { "Denied by a person" } else { "Denied" };
             let words = match message {
-                Some(message) => format!("Denied by a person: {message}"),
-                None => "Denied by a person.".to_owned(),
+                Some(message) => format!("{who}: {message}"),
+                None => format!("{who}."),
             };
             settle(draft, planner, &call, Settlement::new(CallOutcome::Denied, words));
         }
         Resolution::Answer { text } if call.claim.is_none() && call.tool_name == "ask_user" => {
             settle(draft, planner, &call, Settlement::new(CallOutcome::Completed, text.clone()));
-        }
-        Resolution::Answer { .. } => {
-            call.state = CallState::Ready;
-            draft.put_call(call);
         }
         Resolution::Cancel => {
             settle(
@@ -174,17 +167,22 @@ pub(crate) fn resolve(
                 Settlement::new(CallOutcome::Cancelled, "A person withdrew the request."),
             );
         }
+        // Approved, or answered to an executor that takes the answer in.
+        Resolution::Approve { .. } | Resolution::Answer { .. } => {
+            call.state = CallState::Ready;
+            draft.put_call(call);
+        }
     }
     Ok(call_id)
 }
 
 fn check_kind(kind: &InteractionKind, resolution: &Resolution) -> Result<(), CommandError> {
-    let fits = match (kind, resolution) {
-        (_, Resolution::Cancel) => true,
-        (InteractionKind::Approval { .. }, Resolution::Approve { .. } | Resolution::Deny { .. }) => true,
-        (InteractionKind::Question(_), Resolution::Answer { .. } | Resolution::Deny { .. }) => true,
-        _ => false,
-    };
+    let fits = matches!(
+        (kind, resolution),
+        (_, Resolution::Cancel | Resolution::Deny { .. })
+            | (InteractionKind::Approval { .. }, Resolution::Approve { .. })
+            | (InteractionKind::Question(_), Resolution::Answer { .. })
+    );
     if fits {
         return Ok(());
     }

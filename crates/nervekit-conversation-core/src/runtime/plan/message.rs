@@ -144,7 +144,7 @@ fn row(
 }
 
 /// Takes one call in, as far as it can go in this batch. Says whether a person is waited for.
-fn take_call(draft: &mut Draft<'_>, planner: &Planner<'_>, row: ToolCall, verdict: &Verdict) -> bool {
+fn take_call(draft: &mut Draft<'_>, planner: &Planner<'_>, mut row: ToolCall, verdict: &Verdict) -> bool {
     let (evidence, core_tool, replay_safe) = match verdict {
         Verdict::Settle(settlement) => {
             append_response(draft, planner, &row, settlement.clone());
@@ -152,24 +152,21 @@ fn take_call(draft: &mut Draft<'_>, planner: &Planner<'_>, row: ToolCall, verdic
         }
         Verdict::Decided { evidence, core_tool, replay_safe } => (evidence, *core_tool, *replay_safe),
     };
-    match supervised(draft, planner, row, (**evidence).clone()) {
-        Err((row, settlement)) => {
-            append_response(draft, planner, &row, settlement);
-            false
-        }
-        Ok(row) if row.state == CallState::AwaitingApproval => {
-            draft.put_call(row);
-            true
-        }
-        Ok(row) if core_tool => call::effect_in_message(draft, planner, row),
-        Ok(mut row) => {
-            if replay_safe {
-                row.claim =
-                    Some(Claim { attempt: next_attempt(&row), incarnation: planner.me, process: None });
-                row.state = CallState::Running;
-            }
-            draft.put_call(row);
-            false
-        }
+    if let Some(settlement) = supervised(draft, planner, &mut row, evidence) {
+        append_response(draft, planner, &row, settlement);
+        return false;
     }
+    if row.state == CallState::AwaitingApproval {
+        draft.put_call(row);
+        return true;
+    }
+    if core_tool {
+        return call::effect_in_message(draft, planner, row);
+    }
+    if replay_safe {
+        row.claim = Some(Claim { attempt: next_attempt(&row), incarnation: planner.me, process: None });
+        row.state = CallState::Running;
+    }
+    draft.put_call(row);
+    false
 }

@@ -1,0 +1,372 @@
+//! The host: what opening says, what is stored, and the shapes of hosts that need no folder.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use nervekit::conversation::{BackendError, CallOutcome, EventPayload, Page, StoreError, ToolCallResponse};
+use nervekit::harness::{
+    Adapter, Credentials, Message, ProviderError, ScriptedModel, ScriptedReply, StopReason,
+};
+use nervekit::permissions::Risk;
+use nervekit::store::RedbBackend;
+use nervekit::types::{Retry, Secret};
+use nervekit::{
+    Attendance, BuildError, BuildProblem, Conversation, Ending, Host, HostBuilder, Limits, Tool, ToolContext,
+};
+use serde_json::json;
+
+fn silent() -> ScriptedModel {
+    ScriptedModel::from_fn(|_| ScriptedReply::text("hello"))
+}
+
+async fn problems(builder: HostBuilder) -> Vec<BuildProblem> {
+    builder.open().await.unwrap_err().problems
+}
+
+/// Keys that are not in the environment.
+#[derive(Debug)]
+struct Keys(Option<Secret>);
+
+#[async_trait::async_trait]
+impl Credentials for Keys {
+    async fn secret(&self, _name: &str) -> Result<Option<Secret>, ProviderError> {
+        Ok(self.0.clone())
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Line {
+    text: String,
+}
+
+fn shout() -> Tool {
+    Tool::function("shout", "Says it loudly.", |line: Line, _: ToolContext| async move {
+        Ok(line.text.to_uppercase())
+    })
+    .reviewed(Risk::Read)
+    .into()
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_said_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let builder =
+        Host::local().home(home.path()).project(home.path().join("missing")).tool(shout()).tool(shout());
+    let error = builder.open().await.unwrap_err();
+    assert!(
+        matches!(
+            &error.problems[..],
+            [BuildProblem::NoSuchFolder { .. }, BuildProblem::NoModel, BuildProblem::DuplicateTool { .. }]
+        ),
+        "{error:?}"
+    );
+    let words = error.to_string();
+    for word in ["missing` is not a folder", "no model", "`shout`"] {
+        assert!(words.contains(word), "{words}");
+    }
+    assert_eq!(error.retry(), Retry::Never);
+}
+
+#[tokio::test]
+async fn a_missing_credential_and_an_unknown_provider_are_named() {
+    let found = problems(Host::in_memory().model("openai/gpt-5").credentials(Keys(None))).await;
+    assert!(
+        matches!(&found[..], [BuildProblem::MissingCredential { variable }] if variable == "OPENAI_API_KEY"),
+        "{found:?}"
+    );
+    let found = problems(Host::in_memory().model("opnai/gpt-5")).await;
+    let [BuildProblem::UnknownProvider { name, known }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(name, "opnai");
+    assert!(known.iter().any(|known| known == "openai"), "{known:?}");
+    // A server on this machine needs no key, and is not asked whether it is there.
+    Host::in_memory().model("ollama/qwen3").credentials(Keys(None)).open().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_home_inside_the_project_is_refused_and_nothing_is_made() {
+    let project = tempfile::tempdir().unwrap();
+    for home in ["home", "deep/er/home", "."] {
+        let home = project.path().join(home);
+        let builder = Host::local().home(&home).project(project.path()).model(silent());
+        let found = problems(builder).await;
+        assert!(matches!(&found[..], [BuildProblem::HomeInsideProject { .. }]), "{found:?}");
+    }
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_durable_store_with_assets_in_memory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = RedbBackend::options(folder.path().join("store.redb")).open().await.unwrap();
+    let found = problems(Host::in_memory().backend(backend).model(silent())).await;
+    assert!(matches!(&found[..], [BuildProblem::NotDurable { port: "assets" }]), "{found:?}");
+}
+
+/// Runs a future without a runtime.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+#[test]
+fn without_a_runtime_that_is_said_and_with_a_handle_it_works() {
+    let found = block_on(problems(Host::in_memory().model(silent())));
+    assert!(matches!(&found[..], [BuildProblem::NoRuntime]), "{found:?}");
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let text = block_on(async {
+        let host = Host::in_memory().model(silent()).runtime(runtime.handle().clone()).open().await.unwrap();
+        host.ask("hi").await.unwrap().into_text().unwrap()
+    });
+    assert_eq!(text, "hello");
+}
+
+#[tokio::test]
+async fn a_store_in_use_is_named_and_can_be_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let open = || Host::local().home(home.path()).model(silent());
+    let first = open().open().await.unwrap();
+    let error: BuildError = open().open().await.unwrap_err();
+    let [BuildProblem::Store(StoreError::Backend(BackendError::InUse { store }))] = &error.problems[..]
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(Path::new(&**store).file_name().unwrap(), "conversations.redb");
+    assert!(Path::new(&**store).exists(), "{store}");
+    assert_ne!(error.retry(), Retry::Never);
+
+    let begun = Instant::now();
+    let waited = open().lock_wait(Duration::from_millis(200)).open().await;
+    assert!(waited.is_err() && begun.elapsed() >= Duration::from_millis(200));
+
+    let second = tokio::spawn(open().lock_wait(Duration::from_secs(60)).open());
+    tokio::task::yield_now().await;
+    first.shutdown(Duration::from_secs(10)).await;
+    drop(first);
+    assert_eq!(second.await.unwrap().unwrap().ask("hi").await.unwrap().into_text().unwrap(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_needs_only_the_id() {
+    let home = tempfile::tempdir().unwrap();
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join("a.txt"), "TODO: remember\n").unwrap();
+    let limits = Limits::new().turns(7).tokens(1_000_000).time(Duration::from_secs(600));
+    let host = Host::local()
+        .home(home.path())
+        .project(project.path())
+        .model("demo")
+        .rule_set("read_only")
+        .system_prompt("Be brief.")
+        .limits(limits)
+        .unattended()
+        .open()
+        .await
+        .unwrap();
+    let conversation = host.start("How many files are there?").await.unwrap();
+    let counted = "There is 1 file. The largest is `a.txt` with 15 bytes.";
+    assert_eq!(conversation.finished().await.unwrap().into_text().unwrap(), counted);
+    let id = conversation.id();
+    let config = conversation.snapshot().await.unwrap().state.config;
+    host.shutdown(Duration::from_secs(10)).await;
+    drop((conversation, host));
+
+    // Another host: no project, another model, other rules and limits, attended.
+    let host = Host::local().home(home.path()).model(silent()).rule_set("autonomous").open().await.unwrap();
+    let conversation = host.conversation(id);
+    let stored = conversation.snapshot().await.unwrap().state.config;
+    assert_eq!(stored, config);
+    assert_eq!(stored.rule_set_id, "read_only");
+    assert_eq!(stored.attendance, Attendance::Unattended);
+    assert_eq!((stored.limits, stored.model.to_string().as_str()), (limits, "demo/demo"));
+    let text = conversation.ask("Which TODOs are left?").await.unwrap().into_text().unwrap();
+    assert_eq!(text, "1 TODO is left:\n- a.txt:1: TODO: remember");
+    let outcome = conversation.ask("Survey the folder and write the report.").await.unwrap();
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 1, "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bot_gets_an_outcome_it_can_print_and_exit_with() {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join("a.txt"), "TODO: one\n").unwrap();
+    let bot = || Host::in_memory().project(project.path()).model("demo").unattended();
+
+    let outcome = bot().open().await.unwrap().ask("Survey and write a report.").await.unwrap();
+    let printed = serde_json::to_value(&outcome).unwrap();
+    assert_eq!(printed["ending"]["ending"], "completed");
+    assert_eq!(printed["denied"][0]["tool_name"], "write");
+    let reason = printed["denied"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("`supervised.rest`") && reason.contains("nobody attends"), "{reason}");
+    assert_eq!(reason.matches("supervised.rest").count(), 1, "{reason}");
+    assert!(!project.path().join("NERVE_REPORT.md").exists());
+
+    let host = bot().limits(Limits::new().turns(1)).open().await.unwrap();
+    let outcome = host.ask("Survey and write a report.").await.unwrap();
+    assert!(matches!(outcome.ending, Ending::Failed { .. }), "{outcome:?}");
+    assert!(outcome.into_text().unwrap_err().to_string().contains("turn"));
+}
+
+#[tokio::test]
+async fn own_tools_work_without_a_folder() {
+    let model = ScriptedModel::new([
+        ScriptedReply::new()
+            .call("shout", json!({"text": "hey"}))
+            .call("count", json!({"text": "four"}))
+            .call("read", json!({"path": "/etc/hostname"}))
+            .stop_reason(StopReason::ToolUse),
+        ScriptedReply::text("done"),
+    ]);
+    let count = Tool::function("count", "Counts letters.", |line: Line, _: ToolContext| async move {
+        Ok(line.text.len().to_string())
+    })
+    .reviewed(Risk::Read);
+    let host = Host::in_memory()
+        .without_local_tools()
+        .tool(shout())
+        .tool(count)
+        .model(model.clone())
+        .unattended()
+        .open()
+        .await
+        .unwrap();
+    let conversation = host.start("go").await.unwrap();
+    assert_eq!(conversation.finished().await.unwrap().into_text().unwrap(), "done");
+    let said: BTreeMap<_, _> = responses(&conversation)
+        .await
+        .into_iter()
+        .map(|found| (found.tool_name, (found.outcome, found.agent)))
+        .collect();
+    assert_eq!(said["shout"], (CallOutcome::Completed, "HEY".to_owned()));
+    assert_eq!(said["count"], (CallOutcome::Completed, "4".to_owned()));
+    assert_eq!(said["read"].0, CallOutcome::Failed, "{said:?}");
+    assert!(said["read"].1.contains("not available"), "{said:?}");
+    let requests = model.requests();
+    let offered: Vec<&str> = requests[0].tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert!(offered.contains(&"shout") && offered.contains(&"count"), "{offered:?}");
+    assert!(!offered.contains(&"read") && !offered.contains(&"bash"), "{offered:?}");
+}
+
+#[tokio::test]
+async fn without_a_folder_no_tool_that_needs_one_is_offered() {
+    let model = silent();
+    let host = Host::in_memory().model(model.clone()).open().await.unwrap();
+    host.ask("hi").await.unwrap().into_text().unwrap();
+    let requests = model.requests();
+    let offered: Vec<&str> = requests[0].tools.iter().map(|tool| tool.name.as_str()).collect();
+    for tool in ["read", "ls", "find", "grep", "edit", "write"] {
+        assert!(!offered.contains(&tool), "{offered:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_secret_is_shown() {
+    const KEY: &str = "sk-3c1d5a7e";
+    let keys = Keys(Some(Secret::new(KEY)));
+    let provider = nervekit::harness::Provider::new("gateway", Adapter::OpenAiChat, "http://127.0.0.1:1/v1");
+    let builder = Host::in_memory()
+        .provider(provider.credential("GATEWAY_KEY"))
+        .model("gateway/large")
+        .credentials(keys)
+        .retries(nervekit::harness::RetryPolicy::new().retries(0));
+    let shown = format!("{builder:?} {builder:#?}");
+    let host = builder.open().await.unwrap();
+    let outcome = host.ask("hi").await.unwrap();
+    let shown = format!("{shown} {host:?} {host:#?} {outcome:?}");
+    assert!(!shown.contains(KEY), "a key is shown");
+    assert!(matches!(outcome.ending, Ending::Failed { .. }), "{outcome:?}");
+}
+
+async fn responses(conversation: &Conversation) -> Vec<ToolCallResponse> {
+    let events = conversation.history(Page::new(200), None).await.unwrap().events;
+    events
+        .into_iter()
+        .filter_map(|event| match event.payload {
+            EventPayload::ToolCallResponse(response) => Some(*response),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Ten conversations edit one file at once, under four spellings of its name.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ten_edits_of_one_file_at_once_all_land_or_fail_loudly() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("f", folder.path().join("link")).unwrap();
+    let lines = |edited: &dyn Fn(usize) -> bool| -> String {
+        let line = |at| [if edited(at) { "edited" } else { "line" }, " ", &at.to_string(), ".\n"].concat();
+        (0..10).map(line).collect()
+    };
+    let model = ScriptedModel::from_fn(|request| {
+        if matches!(request.messages.last(), Some(Message::ToolResult(_))) {
+            return ScriptedReply::text("done");
+        }
+        let Some(Message::User(prompt)) = request.messages.last() else { panic!("no prompt") };
+        let text = format!("{:?}", prompt.content);
+        let (_, rest) = text.split_once("edit ").unwrap();
+        let (at, path) = rest.split_once(" in ").unwrap();
+        let path = path.split(';').next().unwrap();
+        let edits = json!([{"old_text": format!("line {at}."), "new_text": format!("edited {at}.")}]);
+        ScriptedReply::call_tool("edit", json!({"path": path, "edits": edits}))
+    });
+    let host = Host::in_memory()
+        .project(folder.path())
+        .model(model)
+        .rule_set("autonomous")
+        .unattended()
+        .open()
+        .await
+        .unwrap();
+    for round in 0..5 {
+        std::fs::write(&file, lines(&|_| false)).unwrap();
+        let mut work = Vec::new();
+        for at in 0..10 {
+            let path = ["f", "./f", "d/../f", "link"][(at + round) % 4];
+            let conversation = host.start(format!("edit {at} in {path};")).await.unwrap();
+            work.push(tokio::spawn(async move {
+                let outcome = conversation.finished().await.unwrap();
+                (path, outcome, responses(&conversation).await)
+            }));
+        }
+        let mut landed = Vec::new();
+        for (at, work) in work.into_iter().enumerate() {
+            let (path, outcome, responses) = work.await.unwrap();
+            assert_eq!(outcome.into_text().unwrap(), "done");
+            let [response] = &responses[..] else { panic!("{responses:?}") };
+            match response.outcome {
+                CallOutcome::Completed => landed.push(at),
+                CallOutcome::Failed => {
+                    assert!(response.agent.contains("changed"), "{path}: {}", response.agent);
+                }
+                other => panic!("{path}: {other}: {}", response.agent),
+            }
+        }
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            lines(&|at| landed.contains(&at)),
+            "round {round}"
+        );
+        // Read, changed and written under one lock, whatever the spelling: nobody has to fail.
+        assert_eq!(landed.len(), 10, "round {round}");
+    }
+    assert!(folder.path().join("link").is_symlink());
+}
