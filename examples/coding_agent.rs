@@ -259,6 +259,7 @@ async fn follow(
     let mut screen = Screen::new(options);
     let mut interrupt = Box::pin(tokio::signal::ctrl_c());
     let (mut stopping, mut nobody) = (false, false);
+    let mut goes_on = options.resume.is_some();
     let mut asked = None;
     loop {
         tokio::select! {
@@ -282,6 +283,13 @@ async fn follow(
                     return Err(QueryError::ShuttingDown.into());
                 };
                 let update = update?;
+                // What a resumed conversation was in the middle of may end as interrupted before it goes on.
+                let interrupted = matches!(&update, Update::Finished(end) if end.ending == Ending::Interrupted);
+                if interrupted && goes_on && !stopping {
+                    goes_on = false;
+                    conversation.continue_processing().await?;
+                    continue;
+                }
                 screen.show(&update);
                 match update {
                     Update::Event { event, .. } => nobody |= was_denied_for_want_of_a_person(&event),
