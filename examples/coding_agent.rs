@@ -188,15 +188,13 @@ async fn run(host: &Host, options: &Options) -> Result<u8, nervekit::Error> {
         if !options.json {
             show_uncertain(host, &conversation, options).await?;
         }
-        return match resume(&conversation, options).await? {
-            Some(updates) => follow(&conversation, updates, options).await,
-            None => {
-                let outcome = conversation.finished().await?;
-                Screen::new(options).show(&Update::Finished(outcome.clone()));
-                eprintln!("nothing is unfinished; go on with a prompt");
-                Ok(code(&outcome, false))
-            }
-        };
+        if let Some(updates) = resume(&conversation, options).await? {
+            return follow(&conversation, updates, options).await;
+        }
+        let outcome = conversation.finished().await?;
+        Screen::new(options).show(&Update::Finished(outcome.clone()));
+        eprintln!("nothing is unfinished; go on with a prompt");
+        return Ok(code(&outcome, false));
     }
     let prompt = options.prompt.as_deref().unwrap_or(DEFAULT_PROMPT);
     let conversation = host.create(Some(prompt.chars().take(80).collect())).await?;

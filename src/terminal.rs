@@ -42,15 +42,13 @@ pub async fn answer(conversation: &Conversation, interaction: &Interaction) -> R
         InteractionKind::Question(question) => question_answer(question.options.clone()).await?,
         _ => Some(Resolution::Cancel),
     };
-    match answered {
-        Some(resolution) => resolve(conversation, interaction, resolution).await,
-        None => {
-            // It is on record that no person said this.
-            let nobody = conversation.by(Principal::automatic("end of input"));
-            let message = Some("nobody was there to answer".to_owned());
-            resolve(&nobody, interaction, Resolution::Deny { message, remember: None }).await
-        }
+    if let Some(resolution) = answered {
+        return resolve(conversation, interaction, resolution).await;
     }
+    // It is on record that no person said this.
+    let nobody = conversation.by(Principal::automatic("end of input"));
+    let message = Some("nobody was there to answer".to_owned());
+    resolve(&nobody, interaction, Resolution::Deny { message, remember: None }).await
 }
 
 /// Resolves an interaction; one that somebody else resolved first is told, and is no error.

@@ -503,14 +503,13 @@ fn killed_at_any_moment_it_ends_as_if_it_had_not_been() {
         let finished = child.wait().unwrap().code().is_some();
         let found = inspect(&ground.home());
         let begun = ground.begun();
-        let out = match found.as_ref().and_then(|found| found.id) {
-            Some(id) => resumed(&ground, &id.to_string()),
+        let out = if let Some(id) = found.as_ref().and_then(|found| found.id) {
+            resumed(&ground, &id.to_string())
+        } else {
             // Killed before there was a conversation.
-            None => {
-                let (code, out, err) = run(ground.answered(&["--yes"]));
-                assert_eq!(code, 0, "{out}{err}");
-                out
-            }
+            let (code, out, err) = run(ground.answered(&["--yes"]));
+            assert_eq!(code, 0, "{out}{err}");
+            out
         };
         let found = found.unwrap_or(Found { id: None, waiting: 0, unfinished: 0, inputs: 0 });
         println!(

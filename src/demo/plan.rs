@@ -116,7 +116,9 @@ impl<'a> Task<'a> {
             if windows.last().is_some_and(|last| next_offset(last).is_none()) {
                 survey.files.clear();
                 survey.more_files = step.text().contains("\n[stopped at the limit of ");
-                windows.iter().for_each(|window| survey.read_numbered_files(window));
+                for window in &windows {
+                    survey.read_numbered_files(window);
+                }
             }
         }
         if let Some(step) = self.last("grep").filter(|step| !step.result.is_error) {

@@ -531,6 +531,7 @@ async fn open_file(folders: Option<&Folders>, wait: Duration) -> Result<Arc<dyn 
 }
 
 #[cfg(not(feature = "redb"))]
+#[expect(clippy::unused_async, reason = "as where a file is opened")]
 async fn open_file(_folders: Option<&Folders>, _wait: Duration) -> Result<Arc<dyn Backend>, BuildError> {
     Err(BuildError::new([BuildProblem::FeatureOff { name: "a home folder".to_owned(), feature: "redb" }]))
 }

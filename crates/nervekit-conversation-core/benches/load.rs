@@ -3,7 +3,7 @@
 //!
 //! Memory is the resident set of the process, so it needs Linux; elsewhere zeros are printed.
 
-#![expect(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 mod support;
 

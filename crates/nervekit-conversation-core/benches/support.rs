@@ -1,6 +1,7 @@
 //! What the benchmarks share: a core in memory, a model that answers at once, a tool that does nothing.
 
-#![expect(clippy::unwrap_used, dead_code, reason = "benchmarks")]
+#![expect(clippy::unwrap_used, reason = "benchmarks")]
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

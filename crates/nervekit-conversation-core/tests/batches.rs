@@ -16,11 +16,14 @@ use nervekit_tools::{Catalog, Tool, ToolContext};
 use nervekit_types::{BatchId, Timestamp};
 use serde_json::json;
 
+/// The tables that a batch writes to, and whether it changes or only checks them.
+type Writes = Vec<(&'static str, bool)>;
+
 /// Remembers the changes of every set that took effect.
 #[derive(Clone, Debug, Default)]
 struct CountingBackend {
     inner: Arc<MemoryBackend>,
-    applied: Arc<Mutex<Vec<Vec<(&'static str, bool)>>>>,
+    applied: Arc<Mutex<Vec<Writes>>>,
 }
 
 impl CountingBackend {
@@ -32,9 +35,8 @@ impl CountingBackend {
     /// The tables that each batch changed; those it only checked are left out.
     fn batches(&self) -> Vec<Vec<&'static str>> {
         let applied = self.applied.lock().unwrap();
-        let changed = |batch: &Vec<(&'static str, bool)>| {
-            batch.iter().filter(|(_, changed)| *changed).map(|(table, _)| *table).collect()
-        };
+        let changed =
+            |batch: &Writes| batch.iter().filter(|(_, changed)| *changed).map(|(table, _)| *table).collect();
         applied.iter().map(changed).collect()
     }
 }
@@ -42,7 +44,7 @@ impl CountingBackend {
 #[async_trait]
 impl Backend for CountingBackend {
     async fn write(&self, sets: Vec<WriteSet>) -> Result<Vec<Result<CommitNumber, Refused>>, BackendError> {
-        let tables = |set: &WriteSet| -> Vec<(&'static str, bool)> {
+        let tables = |set: &WriteSet| -> Writes {
             set.writes.iter().map(|write| (write.table.name(), write.change != Change::Keep)).collect()
         };
         let asked: Vec<_> = sets.iter().map(tables).collect();

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
-    Command, CommandRequest, ConfigChange, Conversations, DeliveryTarget, MemoryBackend, NewConversation,
-    NewInput, NewProject, Query, Resolution, Scope, Update, View,
+    Command, CommandRequest, ConfigChange, Conversations, Cursor, DeliveryTarget, MemoryBackend,
+    NewConversation, NewInput, NewProject, Query, Resolution, Scope, Update, View,
 };
 use nervekit_harness::ScriptedReply;
 use nervekit_types::{CommandId, ConversationId, InputId, ProjectId};
@@ -254,7 +254,7 @@ fn any_executor_may_poll() {
         assert!(tokio::runtime::Handle::try_current().is_err());
         let core = Life::builder(MemoryBackend::new(), &world).runtime(handle).open().await.unwrap();
         let life = Life::over(core, &world).await;
-        let mut everything = life.core.follow(Scope::Everything, Default::default()).await.unwrap();
+        let mut everything = life.core.follow(Scope::Everything, Cursor::default()).await.unwrap();
         life.submit("go").await;
         let mut updates = life.conversation.updates().await.unwrap();
         let text = loop {

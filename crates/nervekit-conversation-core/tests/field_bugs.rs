@@ -1,5 +1,5 @@
 //! Faults met in the field in systems of this kind, each as a test named for its case.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "common/life.rs"]
 mod life;
@@ -61,6 +61,10 @@ fn gate(open: &Arc<Semaphore>) -> Tool {
         }
     });
     tool.reviewed(Risk::Read).parallel().into()
+}
+
+fn fault() -> ToolError {
+    panic!("a fault of the tool")
 }
 
 /// The roles of a request's messages, with what a user said.
@@ -217,12 +221,11 @@ async fn case_32_a_pending_approval_survives_the_process() {
         let (core, report) = builder.open_with_report().await.unwrap();
         let life = Life::over(core, &world).await;
         assert_eq!(report.waiting, [shown.id]);
-        assert_eq!(life.interactions().await, [shown.clone()]);
+        assert_eq!(life.interactions().await, std::slice::from_ref(&shown));
         let mut updates = life.conversation.updates().await.unwrap();
         let told = loop {
-            match updates.next().await.unwrap().unwrap() {
-                Update::Interaction(told) => break told,
-                _ => {}
+            if let Update::Interaction(told) = updates.next().await.unwrap().unwrap() {
+                break told;
             }
         };
         assert_eq!(*told, shown);
@@ -379,10 +382,7 @@ async fn case_37_a_core_that_lost_its_store_neither_records_nor_repeats() {
 async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
     let broken = || {
         let tool = Tool::function("break", "Panics.", |_: Key, _: ToolContext| async move {
-            if true {
-                panic!("a fault of the tool");
-            }
-            Ok("done")
+            Err::<String, ToolError>(fault())
         });
         tool.reviewed(Risk::Read)
     };
@@ -417,7 +417,7 @@ async fn case_40_every_call_has_one_result_however_it_was_interrupted() {
         };
         life.until("only the call in question is left", still).await;
         match how {
-            "stop" => drop(life.stop("stop").await),
+            "stop" => assert!(matches!(life.stop("stop").await, CommandOutcome::Stopped { .. })),
             "deny" => drop(life.attend(|_| Resolution::deny()).await),
             "withdraw" => drop(life.attend(|_| Resolution::Cancel).await),
             "kill" => {
@@ -597,14 +597,13 @@ async fn case_85_what_waits_survives_the_end_of_a_turn_in_order() {
             life.conversation.cancel_input(input_id).await.unwrap().outcome
         };
         assert!(matches!(cancel("m2").await, CommandOutcome::InputCancelled { .. }));
-        match how {
-            "stop" => drop(tokio::join!(life.stop("stop"), async { passage.add_permits(1) })),
-            _ => {
-                if how == "time limit" {
-                    tokio::time::advance(std::time::Duration::from_secs(6)).await;
-                }
-                passage.add_permits(1);
+        if how == "stop" {
+            tokio::join!(life.stop("stop"), async { passage.add_permits(1) });
+        } else {
+            if how == "time limit" {
+                tokio::time::advance(std::time::Duration::from_secs(6)).await;
             }
+            passage.add_permits(1);
         }
         // They are held: nothing runs on its own after a stop or a failure.
         let seen = life.until("it ended", |seen| !seen.state.conversation.status.is_open()).await;

@@ -86,9 +86,7 @@ impl Hook for PanickingHook {
         _: ConversationId,
         _: &ModelRequest,
     ) -> Result<HookVerdict, HookError> {
-        if self.on_request {
-            panic!("a fault of the hook");
-        }
+        assert!(!self.on_request, "a fault of the hook");
         Ok(HookVerdict::Continue)
     }
 
@@ -164,12 +162,13 @@ macro_rules! rows {
     )*};
 }
 
+fn fault() -> ToolError {
+    panic!("a fault of the tool")
+}
+
 fn panicking() -> Tool {
     let tool = Tool::function("break", "Panics.", |_: Key, _: ToolContext| async move {
-        if true {
-            panic!("a fault of the tool");
-        }
-        Ok("done")
+        Err::<String, ToolError>(fault())
     });
     tool.reviewed(Risk::Read).into()
 }
@@ -205,7 +204,7 @@ rows! {
 
     unattended: run(World::new([call("write")]).configured(|config| {
         config.attendance = nervekit_conversation_core::Attendance::Unattended;
-    })) => "denied: Denied: the rule `supervised.rest` of `supervised` asks a person, and nobody attends this conversation (the rule `supervised.rest` of the rule set `supervised` asks). A person can allow it with a rule for this call, with another rule set, or by attending.";
+    })) => "denied: Denied: the rule `supervised.rest` of the rule set `supervised` asks, and nobody attends this conversation. A person can allow it with a rule for this call, with another rule set, or by attending.";
     unattended_question: run(
         World::new([ScriptedReply::call_tool("ask_user", json!({ "question": "Which?" }))]).configured(
             |config| config.attendance = nervekit_conversation_core::Attendance::Unattended,

@@ -171,6 +171,7 @@ pub struct CrashLine {
 pub struct CrashMatrix {
     lines: Vec<CrashLine>,
     in_recovery: bool,
+    set_up: u64,
 }
 
 impl CrashMatrix {
@@ -184,6 +185,19 @@ impl CrashMatrix {
     #[must_use]
     pub const fn also_in_recovery(mut self) -> Self {
         self.in_recovery = true;
+        self
+    }
+
+    /// Leaves the first commits of each scenario alone: they set it up, and another one crashes there.
+    ///
+    /// ```
+    /// use nervekit_conversation_core::testing::CrashMatrix;
+    /// let matrix = CrashMatrix::new().after_commit(3);
+    /// # let _ = matrix;
+    /// ```
+    #[must_use]
+    pub const fn after_commit(mut self, last: u64) -> Self {
+        self.set_up = last;
         self
     }
 
@@ -206,7 +220,7 @@ impl CrashMatrix {
         let commits = backend.commits();
         self.line(name, None, check(backend, outside, None).await);
 
-        for (commit, side) in sides(commits) {
+        for (commit, side) in sides(commits).filter(|(commit, _)| *commit > self.set_up).collect::<Vec<_>>() {
             let mut point = CrashPoint::new(commit, side);
             let (recovery, seen) = crash(point, &world, &run, &recover, &check).await;
             self.line(name, Some(point), seen);

@@ -3,6 +3,7 @@
 //! The world survives a crash: it remembers what tools did, what commands were acknowledged, and what the model was
 //! asked. A [`Life`] is one core over a store, with a client that can send every command again under the same id.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -246,7 +247,7 @@ impl Life {
         };
         match tokio::time::timeout(DEADLINE, wait).await {
             Ok(snapshot) => snapshot,
-            Err(_) => panic!("{what}: never; {:#?}", self.snapshot().await),
+            Err(elapsed) => panic!("{what}: {elapsed}; {:#?}", self.snapshot().await),
         }
     }
 
