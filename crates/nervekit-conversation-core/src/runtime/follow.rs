@@ -31,6 +31,21 @@ struct Position {
     shown: BTreeMap<u32, usize>,
 }
 
+/// The updates of a follower, until it has no more or fails.
+fn updates<F: Send + 'static>(follower: F, next: fn(&mut F) -> BoxFuture<'_, Next>) -> Updates {
+    Updates::from_stream(stream::unfold(Some(follower), move |follower| async move {
+        let mut follower = follower?;
+        match next(&mut follower).await {
+            Ok(Some(update)) => Some((Ok(update), Some(follower))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), None)),
+        }
+    }))
+}
+
+/// What a follower says next: nothing more once the core has shut down.
+type Next = Result<Option<Update>, QueryError>;
+
 /// A follower of one conversation.
 pub(super) struct Follower {
     store: Store,
@@ -84,17 +99,10 @@ impl Follower {
 
     /// The updates, until the core shuts down.
     pub(super) fn updates(self) -> Updates {
-        Updates::from_stream(stream::unfold(Some(self), |follower| async move {
-            let mut follower = follower?;
-            match follower.next().await {
-                Ok(Some(update)) => Some((Ok(update), Some(follower))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-            }
-        }))
+        updates(self, |follower| follower.next().boxed())
     }
 
-    async fn next(&mut self) -> Result<Option<Update>, QueryError> {
+    async fn next(&mut self) -> Next {
         loop {
             if let Some(update) = self.out.pop_front() {
                 return Ok(Some(update));
@@ -336,17 +344,10 @@ impl WideFollower {
 
     /// The updates, until the core shuts down.
     pub(super) fn updates(self) -> Updates {
-        Updates::from_stream(stream::unfold(Some(self), |follower| async move {
-            let mut follower = follower?;
-            match follower.next().await {
-                Ok(Some(update)) => Some((Ok(update), Some(follower))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-            }
-        }))
+        updates(self, |follower| follower.next().boxed())
     }
 
-    async fn next(&mut self) -> Result<Option<Update>, QueryError> {
+    async fn next(&mut self) -> Next {
         loop {
             if let Some(update) = self.out.pop_front() {
                 return Ok(Some(update));
