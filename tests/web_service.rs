@@ -113,7 +113,8 @@ impl Server {
     async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         let request = self.bare("POST", path).header(COOKIE, self.cookie()).body(body.to_string());
         let response = soon("an answer", request.send()).await.unwrap();
-        (response.status(), response.json().await.unwrap())
+        let status = response.status();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
     }
 
     async fn command(&self, id: CommandId, command: &Value) -> (StatusCode, Value) {
@@ -173,6 +174,10 @@ struct Stream {
 impl Stream {
     /// The next update; none when the stream has ended.
     async fn next(&mut self) -> Option<Value> {
+        soon("an update", self.read()).await
+    }
+
+    async fn read(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|bytes| bytes == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
@@ -186,8 +191,7 @@ impl Stream {
                 continue;
             }
             // A server that is killed does not finish its answer.
-            let chunk = soon("an update", self.response.chunk()).await;
-            self.buffer.extend_from_slice(&chunk.ok().flatten()?);
+            self.buffer.extend_from_slice(&self.response.chunk().await.ok().flatten()?);
         }
     }
 
@@ -217,15 +221,25 @@ struct Shown {
 }
 
 impl Shown {
-    fn add(&mut self, update: &Value) {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        if update["update"] == "text" {
-            let key = (text(&update["turn_id"]), update["block"].as_u64().unwrap());
-            let piece = self.pieces.entry(key).or_default();
-            assert_eq!(update["offset"], piece.len(), "a gap");
-            piece.push_str(update["delta"].as_str().unwrap());
+    /// Shows updates until there is nothing to do any more.
+    async fn follow(&mut self, updates: &mut Stream, mut each: impl AsyncFnMut(&Value)) {
+        while let Some(update) = updates.next().await {
+            if update["update"] == "text" {
+                let key = (text(&update["turn_id"]), update["block"].as_u64().unwrap());
+                let piece = self.pieces.entry(key).or_default();
+                assert_eq!(update["offset"], piece.len(), "a gap");
+                piece.push_str(update["delta"].as_str().unwrap());
+            }
+            self.event(&update["event"]);
+            each(&update).await;
+            if update["conversation"]["status"] == "idle" && update["queue"] == json!([]) {
+                return;
+            }
         }
-        let event = &update["event"];
+        panic!("the stream ended");
+    }
+
+    fn event(&mut self, event: &Value) {
         if event["payload"]["type"] == "assistant_message" {
             let blocks = event["payload"]["message"]["content"].as_array().unwrap();
             for (at, block) in (0..).zip(blocks).filter(|(_, block)| block["type"] == "text") {
@@ -233,6 +247,10 @@ impl Shown {
             }
         }
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -334,36 +352,35 @@ async fn other_origins_sites_and_hosts_are_refused() {
 async fn a_reload_at_any_moment_of_an_answer_reads_the_same_bytes() {
     let server = Server::start(&["--pace", "3"]).await;
     let id = server.converse("reload", "Which files are there?").await;
-    let mut first = server.follow(id, 0, None).await;
+    let snapshot = json!({ "query": "snapshot", "conversation_id": id });
+    let history = json!({ "query": "history", "conversation_id": id });
+    let mut updates = server.follow(id, 0, None).await;
     let (mut whole, mut reloads) = (Shown::default(), Vec::new());
-    loop {
-        let update = first.next().await.unwrap();
-        whole.add(&update);
-        // A reload asks from the snapshot's cursor, as the page does.
-        if update["update"] == "text" {
-            let snapshot = server.query(&json!({ "query": "snapshot", "conversation_id": id })).await;
-            reloads.push(server.follow(id, snapshot["cursor"].as_u64().unwrap(), None).await);
+    let reload = async |update: &Value| {
+        if update["update"] != "text" {
+            return;
         }
-        if update["update"] == "finished" {
-            break;
+        // As the page does it.
+        let cursor = server.query(&snapshot).await["cursor"].as_u64().unwrap();
+        let mut shown = Shown::default();
+        for event in server.query(&history).await["events"].as_array().unwrap() {
+            shown.event(event);
         }
-    }
+        reloads.push((shown, server.follow(id, cursor, None).await));
+    };
+    whole.follow(&mut updates, reload).await;
     assert_eq!(whole.pieces, whole.messages);
     assert!(whole.messages.len() == 2 && reloads.len() > 5, "{} reloads: {whole:?}", reloads.len());
-    for mut reload in reloads {
-        let mut shown = Shown::default();
-        while let Some(update) = reload.next().await {
-            shown.add(&update);
-            if update["update"] == "finished" {
-                break;
-            }
+    let mut in_the_middle = 0;
+    for (mut shown, mut updates) in reloads {
+        shown.follow(&mut updates, async |_| {}).await;
+        assert_eq!(shown.messages, whole.messages);
+        for (key, text) in &shown.pieces {
+            assert_eq!(shown.messages.get(key), Some(text));
         }
-        assert_eq!(shown.pieces, shown.messages);
-        assert!(!shown.messages.is_empty());
-        for (key, text) in &shown.messages {
-            assert_eq!(whole.messages.get(key), Some(text));
-        }
+        in_the_middle += usize::from(!shown.pieces.is_empty());
     }
+    assert!(in_the_middle > 5, "{in_the_middle}");
 }
 
 #[tokio::test]
