@@ -245,10 +245,13 @@ function dialogOf(request) {
 /** An approval carries the digest of what was shown. If something else is asked by now, that is shown instead. */
 const resolve = (request, resolution) =>
   attempt(async () => {
+    const dialog = $(request.id);
+    dialog.inert = true; // Until it closes.
     try {
       await command("resolve", request.conversation_id, { interaction_id: request.id, resolution });
     } catch (error) {
-      if (error.current) $(request.id)?.replaceWith(dialogOf(error.current));
+      dialog.inert = false;
+      if (error.current) dialog.replaceWith(dialogOf(error.current));
       throw error;
     }
   });

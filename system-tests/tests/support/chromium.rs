@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// How long anything may take before a test gives up.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A browser with a profile of its own, which ends with the test.
-pub struct Browser {
+pub(crate) struct Browser {
     process: Child,
     pipe: ChildStdin,
     messages: Receiver<Value>,
     number: u64,
     /// What the browser told without being asked.
-    pub events: Vec<Value>,
+    pub(crate) events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
 /// A tab, by the id of the session with it.
 #[derive(Clone, Debug)]
-pub struct Tab(String);
+pub(crate) struct Tab(String);
 
 impl Browser {
     /// Starts it; names below `.test` lead to this machine.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
         // It reads from descriptor 3 and writes to 4. It ends when they are closed, however the test ends.
         let script = "exec chromium-headless-shell \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
@@ -65,10 +65,9 @@ impl Browser {
         }
         self.pipe.write_all(format!("{message}\0").as_bytes()).unwrap();
         loop {
-            let mut answer = self
-                .messages
-                .recv_timeout(DEADLINE)
-                .unwrap_or_else(|error| panic!("no answer to `{method}` (is `chromium-headless-shell` there?): {error}"));
+            let mut answer = self.messages.recv_timeout(DEADLINE).unwrap_or_else(|error| {
+                panic!("no answer to `{method}` (is `chromium-headless-shell` there?): {error}")
+            });
             if answer["id"] == self.number {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].take();
@@ -82,7 +81,7 @@ impl Browser {
     }
 
     /// Opens an address in a new tab.
-    pub fn open(&mut self, url: &str) -> Tab {
+    pub(crate) fn open(&mut self, url: &str) -> Tab {
         let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call(None, "Target.attachToTarget", attach);
@@ -94,21 +93,30 @@ impl Browser {
         tab
     }
 
+    /// What pages complained of: exceptions, and what their policy held.
+    pub(crate) fn faults(&self) -> Vec<&Value> {
+        let is_fault = |event: &&Value| {
+            event["method"] == "Runtime.exceptionThrown"
+                || (event["method"] == "Log.entryAdded" && event["params"]["entry"]["source"] == "security")
+        };
+        self.events.iter().filter(is_fault).collect()
+    }
+
     /// Goes to an address.
-    pub fn visit(&mut self, tab: &Tab, url: &str) {
+    pub(crate) fn visit(&mut self, tab: &Tab, url: &str) {
         self.call(Some(tab), "Page.navigate", json!({ "url": url }));
         self.until(tab, "document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
     /// Loads the page anew.
-    pub fn reload(&mut self, tab: &Tab) {
+    pub(crate) fn reload(&mut self, tab: &Tab) {
         self.evaluate(tab, "window.isOld = true");
         self.call(Some(tab), "Page.reload", json!({}));
         self.until(tab, "!window.isOld && document.readyState === 'complete'");
     }
 
     /// The value of an expression in the page; a promise is waited for.
-    pub fn evaluate(&mut self, tab: &Tab, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, tab: &Tab, expression: &str) -> Value {
         let evaluated = self.try_evaluate(tab, expression);
         assert!(evaluated["exceptionDetails"].is_null(), "`{expression}`: {}", evaluated["exceptionDetails"]);
         evaluated["result"]["value"].clone()
@@ -120,7 +128,7 @@ impl Browser {
     }
 
     /// Waits until an expression holds. While a page changes it may make no sense yet.
-    pub fn until(&mut self, tab: &Tab, condition: &str) {
+    pub(crate) fn until(&mut self, tab: &Tab, condition: &str) {
         let begun = Instant::now();
         while self.try_evaluate(tab, &format!("!!({condition})"))["result"]["value"] != true {
             if begun.elapsed() > DEADLINE {
