@@ -21,7 +21,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, OR
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Router, serve::ListenerExt as _};
 use futures_util::{Stream, StreamExt as _, stream};
@@ -147,9 +147,11 @@ fn session_secret(host: &Host) -> std::io::Result<Secret> {
     {
         return Ok(Secret::new(secret));
     }
-    let mut bytes = [0; 32];
-    SystemEntropy.fill(&mut bytes);
-    let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut halves = [[0; 16]; 2];
+    for half in &mut halves {
+        SystemEntropy.fill(half);
+    }
+    let secret = halves.map(|half| format!("{:032x}", u128::from_ne_bytes(half))).concat();
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -195,10 +197,11 @@ impl Service {
 
     fn router(self) -> Router {
         let service = Arc::new(self);
+        let (css, script) = ([(CONTENT_TYPE, "text/css")], [(CONTENT_TYPE, "text/javascript")]);
         Router::new()
-            .route("/", get(|| file("text/html; charset=utf-8", include_str!("web_service/page.html"))))
-            .route("/page.css", get(|| file("text/css", include_str!("web_service/page.css"))))
-            .route("/page.js", get(|| file("text/javascript", include_str!("web_service/page.js"))))
+            .route("/", get(Html(include_str!("web_service/page.html"))))
+            .route("/page.css", get((css, include_str!("web_service/page.css"))))
+            .route("/page.js", get((script, include_str!("web_service/page.js"))))
             .route("/api", post(api))
             .route("/conversations", post(create))
             .route("/conversations/{id}/updates", get(updates))
@@ -283,10 +286,6 @@ async fn enter(State(service): State<Arc<Service>>, Path(secret): Path<String>) 
     }
     let cookie = format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict", service.cookie());
     ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
-}
-
-async fn file(kind: &'static str, content: &'static str) -> impl IntoResponse {
-    ([(CONTENT_TYPE, kind)], content)
 }
 
 #[derive(Deserialize)]

@@ -265,7 +265,7 @@ async function list() {
   const inbox = await query("interactions");
   const links = conversations.map(({ id, title, status }) => {
     const asked = inbox.filter((request) => request.conversation_id === id).length;
-    const link = element("a", "", exact(title ?? id), element("small", "", asked ? " needs you" : ""));
+    const link = element("a", "", element("small", "", asked ? "needs you " : ""), exact(title ?? id));
     link.href = `#${id}`;
     link.title = status;
     if (id === view.id) link.ariaCurrent = "true";
@@ -305,5 +305,6 @@ $("earlier").onclick = () => attempt(() => earlier(view));
 const selected = () => location.hash.slice(1);
 onhashchange = () => selected() !== (view.id ?? "") && open(selected());
 open(selected());
-setInterval(() => list().catch(() => {}), 2000);
-list().catch(() => {});
+const refresh = () => document.hidden || list().catch(() => {}); // A server that is away is told by the stream.
+setInterval(refresh, 2000);
+refresh();

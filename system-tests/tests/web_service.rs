@@ -184,7 +184,7 @@ fn a_request_that_is_answered_in_one_tab_closes_in_the_other() {
             tab,
             "document.querySelectorAll('dialog[open]').length === 1 && document.title.startsWith('(1)')",
         );
-        assert_eq!(browser.evaluate(tab, "document.querySelector('nav small').textContent"), " needs you");
+        assert_eq!(browser.evaluate(tab, "document.querySelector('nav small').textContent"), "needs you ");
     }
     // A tab that shows what is not asked any more is refused, and shows what is asked now.
     let digest = browser.evaluate(&first, "document.querySelector('dialog').dataset.digest");
@@ -289,13 +289,14 @@ const VISIBLE: &str = "abc\\u{202e}fdp.exe\\u{202c}\\u{2066}x\\u{2069}\\u{200b}\
 #[test]
 fn hostile_text_is_shown_and_not_obeyed() {
     let hostile = format!("{} {INVISIBLE}", HOSTILE.join(" "));
+    let lines = format!("{}\n{INVISIBLE}\n", HOSTILE.join("\n"));
     // Split between any two characters: inside of tags, and of escape sequences.
     let split = || hostile.chars().map(String::from).collect::<Vec<_>>();
     let ask =
         json!({ "question": hostile, "context": hostile, "recommendation": hostile, "options": [hostile] });
     let server = Server::start(ScriptedModel::new([
         ScriptedReply::new().thinking(&hostile).deltas(split()).call("ask_user", ask),
-        ScriptedReply::new().deltas(split()).call("write", json!({ "path": "a.html", "content": hostile })),
+        ScriptedReply::new().deltas(split()).call("write", json!({ "path": "a.html", "content": lines })),
         ScriptedReply::new()
             .deltas(split())
             .call("bash", json!({ "command": format!("cat a.html # {hostile}") })),
@@ -329,7 +330,7 @@ fn hostile_text_is_shown_and_not_obeyed() {
         );
     }
     let output = browser.evaluate(&tab, "[...document.querySelectorAll('.card')].find((card) => card.textContent.startsWith('bash')).textContent");
-    assert!(output.as_str().unwrap().contains(HOSTILE[3]), "{output}");
+    assert!(HOSTILE.iter().all(|text| output.as_str().unwrap().contains(text)), "{output}");
     // Live, from history, and after a reload.
     harmless(&mut browser, &tab);
     browser.reload(&tab);
@@ -338,13 +339,18 @@ fn hostile_text_is_shown_and_not_obeyed() {
     harmless(&mut browser, &tab);
     assert!(browser.faults().is_empty(), "{:#?}", browser.faults());
 
-    // Were it not shown as text, the policy of the page would hold it: nothing is parsed, nothing inline runs.
-    let insert = "try { document.body.innerHTML = '<b></b>'; 'parsed' } catch (error) { error.name }";
-    assert_eq!(browser.evaluate(&tab, insert), "TypeError");
-    let inline = "{ const image = document.createElement('img'); image.setAttribute('onerror', 'window.owned = 1'); \
-         image.src = '/nothing'; document.body.append(image); \
-         new Promise((done) => image.addEventListener('error', () => setTimeout(() => done(window.owned ?? 'held')))) }";
-    assert_eq!(browser.evaluate(&tab, inline), "held");
+    // Were it not put in as text, the policy of the page would hold it: nothing is parsed, nothing is loaded.
+    let image = "document.createElement('img')";
+    for insert in
+        ["document.body.innerHTML = '<b></b>'".to_owned(), format!("{image}.setAttribute('onerror', '')")]
+    {
+        let tried = format!("try {{ {insert}; 'done' }} catch (error) {{ error.name }}");
+        assert_eq!(browser.evaluate(&tab, &tried), "TypeError", "{insert}");
+    }
+    let load = format!(
+        "new Promise((done) => {{ const image = {image}; image.src = '/page.css'; image.onerror = () => done('held') }})"
+    );
+    assert_eq!(browser.evaluate(&tab, &load), "held");
     assert!(!browser.faults().is_empty(), "a fault would not be seen");
 }
 

@@ -57,7 +57,7 @@ impl Browser {
         Self { process, pipe, messages, number: 0, events: Vec::new(), _profile: profile }
     }
 
-    fn call(&mut self, tab: Option<&Tab>, method: &str, parameters: Value) -> Value {
+    fn call(&mut self, tab: Option<&Tab>, method: &str, parameters: &Value) -> Value {
         self.number += 1;
         let mut message = json!({ "id": self.number, "method": method, "params": parameters });
         if let Some(Tab(session)) = tab {
@@ -72,22 +72,20 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].take();
             }
-            if answer["method"] == "Page.javascriptDialogOpening" {
-                // It would hold everything up, and is what must not happen.
-                panic!("a page opened a dialog: {answer}");
-            }
+            // It would hold everything up, and is what must not happen.
+            assert!(answer["method"] != "Page.javascriptDialogOpening", "a page opened a dialog: {answer}");
             self.events.push(answer);
         }
     }
 
     /// Opens an address in a new tab.
     pub(crate) fn open(&mut self, url: &str) -> Tab {
-        let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
+        let target = self.call(None, "Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = self.call(None, "Target.attachToTarget", attach);
+        let session = self.call(None, "Target.attachToTarget", &attach);
         let tab = Tab(session["sessionId"].as_str().unwrap().to_owned());
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
-            self.call(Some(&tab), domain, json!({}));
+            self.call(Some(&tab), domain, &json!({}));
         }
         self.visit(&tab, url);
         tab
@@ -104,14 +102,14 @@ impl Browser {
 
     /// Goes to an address.
     pub(crate) fn visit(&mut self, tab: &Tab, url: &str) {
-        self.call(Some(tab), "Page.navigate", json!({ "url": url }));
+        self.call(Some(tab), "Page.navigate", &json!({ "url": url }));
         self.until(tab, "document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
     /// Loads the page anew.
     pub(crate) fn reload(&mut self, tab: &Tab) {
         self.evaluate(tab, "window.isOld = true");
-        self.call(Some(tab), "Page.reload", json!({}));
+        self.call(Some(tab), "Page.reload", &json!({}));
         self.until(tab, "!window.isOld && document.readyState === 'complete'");
     }
 
@@ -124,7 +122,7 @@ impl Browser {
 
     fn try_evaluate(&mut self, tab: &Tab, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        self.call(Some(tab), "Runtime.evaluate", parameters)
+        self.call(Some(tab), "Runtime.evaluate", &parameters)
     }
 
     /// Waits until an expression holds. While a page changes it may make no sense yet.
