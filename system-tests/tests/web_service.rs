@@ -11,7 +11,7 @@ mod chromium;
 mod web_service;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -25,16 +25,33 @@ use nervekit::harness::{
 use nervekit::types::Secret;
 use nervekit::{Conversation, Host};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use web_service::Service;
 
-/// The example's server over a model of the test's, in this process.
+/// Connections between a browser and a server, until they are cut.
+async fn wire(near: TcpListener, far: SocketAddr, cut: Arc<Notify>) {
+    while let Ok((mut browser, _)) = near.accept().await {
+        let cut = cut.clone();
+        tokio::spawn(async move {
+            let mut server = TcpStream::connect(far).await.unwrap();
+            tokio::select! {
+                () = cut.notified() => {}
+                _ = copy_bidirectional(&mut browser, &mut server) => {}
+            }
+        });
+    }
+}
+
+/// The example's server over a model of the test's, in this process, behind a wire.
 struct Server {
     runtime: Runtime,
     host: Host,
     entrance: String,
+    cut: Arc<Notify>,
     project: tempfile::TempDir,
 }
 
@@ -42,16 +59,19 @@ impl Server {
     fn start(model: impl Model) -> Self {
         let runtime = Runtime::new().unwrap();
         let project = tempfile::tempdir().unwrap();
+        let cut = Arc::new(Notify::new());
         let (host, entrance) = runtime.block_on(async {
             let host = Host::in_memory().project(project.path()).model(model).open().await.unwrap();
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let port = listener.local_addr().unwrap().port();
+            let near = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let far = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let port = near.local_addr().unwrap().port();
+            tokio::spawn(wire(near, far.local_addr().unwrap(), cut.clone()));
             let service = Service::new(host.clone(), port, Secret::new("5ec4e7"));
             let entrance = service.entrance();
-            tokio::spawn(service.serve(listener, std::future::pending()));
+            tokio::spawn(service.serve(far, std::future::pending()));
             (host, entrance)
         });
-        Self { runtime, host, entrance, project }
+        Self { runtime, host, entrance, cut, project }
     }
 
     fn converse(&self, text: &str) -> Conversation {
@@ -140,7 +160,7 @@ impl Model for Told {
 }
 
 #[test]
-fn two_tabs_and_a_reload_in_mid_answer_show_the_same_text() {
+fn two_tabs_a_reload_and_a_lost_connection_in_mid_answer_show_the_same_text() {
     let (model, tell) = Told::new();
     let server = Server::start(model);
     let conversation = server.converse("Tell me something.");
@@ -150,10 +170,16 @@ fn two_tabs_and_a_reload_in_mid_answer_show_the_same_text() {
     let words = ["Grüße,  ", "日本語 ", "👩‍👩‍👧 ", "e\u{301}\n\n", "\tlast  \n", "⚠️ <b>no</b> &amp; "];
     let mut said = String::new();
     for round in 0..12 {
+        let is_cut = round % 4 == 1;
+        if is_cut {
+            server.cut.notify_waiters();
+        }
         let word = words[round % words.len()];
         said.push_str(word);
         tell.send(word).unwrap();
-        if round % 3 == 2 {
+        if is_cut {
+            browser.until(&tabs[0], &shows("the server does not answer"));
+        } else if round % 3 == 2 {
             browser.reload(&tabs[round % 2]);
         }
         for tab in &tabs {
