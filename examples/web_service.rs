@@ -2,8 +2,10 @@
 //! events from a cursor, so that a reload, a second tab and a restarted server all go on with the same text.
 //!
 //! Shows: commands and queries as data, a page that follows (`web_service/page.js`), approvals that are bound to what
-//! was shown, and what a server on the loopback address needs so that other pages and other users of the machine
-//! cannot use it. With the model `demo` (the default) it needs no network.
+//! was shown, and what a server on the loopback address needs so that the pages of others cannot use it. With the
+//! model `demo` (the default) it needs no network.
+//!
+//! Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 wrong use.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -211,7 +213,9 @@ impl Service {
             .with_state(service)
     }
 
-    /// Cookies are shared by all ports of a machine: each server has a name of its own.
+    /// The cookie of the session. Cookies go to all ports of a host: each server has a name of its own here, and
+    /// whoever visits a server of somebody else on this machine shows it this one, too. A service for more than the
+    /// person at the machine has TLS and a host name of its own.
     fn cookie(&self) -> String {
         format!("nervekit-{}", self.port)
     }

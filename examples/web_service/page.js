@@ -236,7 +236,7 @@ function dialogOf(request) {
   } else {
     [kind.question, kind.context, kind.recommendation && `Recommended: ${kind.recommendation}`].forEach(say);
     const answer = (text) => resolve(request, { resolution: "answer", text });
-    for (const option of kind.options) dialog.append(button(exact(option), () => answer(option)));
+    for (const option of kind.options ?? []) dialog.append(button(exact(option), () => answer(option)));
     dialog.append(words, button("Answer", () => answer(words.value)));
   }
   return dialog;

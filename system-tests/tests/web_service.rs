@@ -237,6 +237,32 @@ fn a_request_that_is_answered_in_one_tab_closes_in_the_other() {
     assert_eq!(std::fs::read_to_string(server.project.path().join("a.txt")).unwrap(), "one\n");
 }
 
+#[test]
+fn what_is_stopped_goes_on_when_it_is_told_to() {
+    let hangs = ScriptedReply::new().deltas(["I was about to"]).then_hangs();
+    let answers = ["Here I am.", "And here."].map(ScriptedReply::text);
+    let server = Server::start(ScriptedModel::new([hangs].into_iter().chain(answers)));
+    let conversation = server.converse("Begin.");
+    let mut browser = Browser::start();
+    let tab = server.tab(&mut browser, &conversation);
+    browser.until(&tab, &shows("I was about to"));
+    browser.evaluate(&tab, "document.getElementById('stop').click()");
+    browser
+        .until(&tab, "document.getElementById('stop').hidden && !document.getElementById('continue').hidden");
+    browser.until(&tab, &format!("!{} && {}", shows("I was about to"), shows("cancelled")));
+    browser.evaluate(&tab, "document.getElementById('continue').click()");
+    browser.until(&tab, &shows("Here I am."));
+    browser.until(&tab, "document.getElementById('continue').hidden");
+    // A new conversation begins with its prompt.
+    browser.evaluate(&tab, "location.hash = ''");
+    browser.until(&tab, "!document.querySelector('.user')");
+    browser.evaluate(&tab, "document.getElementById('text').value = 'Another.'");
+    browser.evaluate(&tab, "document.getElementById('prompt').requestSubmit()");
+    browser.until(&tab, &shows("And here."));
+    browser.until(&tab, "document.querySelectorAll('nav div a').length === 2");
+    assert!(browser.faults().is_empty(), "{:#?}", browser.faults());
+}
+
 /// The example as a process.
 struct Process(Child, String);
 
