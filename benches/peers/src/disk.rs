@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// A folder beside the running program, so under the target folder; it is gone afterwards.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    folder: TempDir,
+    inner: TempDir,
     kind: String,
     probe: File,
 }
@@ -26,11 +26,11 @@ impl Folder {
         let probe = File::create(folder.path().join("probe"))?;
         probe.write_all_at(&[0; PAGE], 0)?;
         probe.sync_all()?;
-        Ok(Self { folder, kind, probe })
+        Ok(Self { inner: folder, kind, probe })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        self.inner.path()
     }
 
     /// How long one page takes to reach the disk, written over one that is there.

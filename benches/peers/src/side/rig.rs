@@ -54,10 +54,10 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn answer(&self, request: &CompletionRequest) -> Result<AssistantContent, ProviderError> {
+    fn answer(&self, request: &CompletionRequest) -> Result<AssistantContent> {
         Ok(match self.script.next(request.chat_history.last().and_then(text).unwrap_or_default()) {
             Move::Call { id, from } => {
-                let name = ToolName::new(TOOL).map_err(|error| ProviderError::Provider(error.to_string()))?;
+                let name = ToolName::new(TOOL)?;
                 let function = ToolFunction::new(name, json!({"from": from}));
                 AssistantContent::ToolCall(ToolCall::from_wire(id, function))
             }
@@ -70,7 +70,7 @@ impl Transport<MockScript> for Scripted {
     fn send(&self, request: CompletionRequest, _: Exchange) -> Opening<MockFrame> {
         let answer = match self.answer(&request) {
             Ok(answer) => answer,
-            Err(error) => return Opening::failed(error),
+            Err(error) => return Opening::failed(ProviderError::Provider(error.to_string())),
         };
         let origin = Origin::new("demo.script", "demo", "");
         let response = CompletionResponse::new(vec![answer], Usage::new(), origin, Value::Null);
