@@ -7,6 +7,7 @@ mod execute;
 mod feed;
 mod follow;
 mod machine;
+mod neighbour;
 mod offer;
 mod plan;
 mod projection;
@@ -15,6 +16,7 @@ mod query;
 mod recovery;
 mod request;
 mod supervisor;
+mod tell;
 
 use std::path::Path;
 use std::sync::Arc;

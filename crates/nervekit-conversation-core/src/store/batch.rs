@@ -124,6 +124,8 @@ impl Batch {
         let (core, chain_hash) = self.events(rows, &mut change);
         if let Some(core) = core {
             self.put(key::CORE, key::of(id), Expect::Version(rows.core.version), core.encode());
+        } else if change.guards_core {
+            self.write(key::CORE, key::of(id), Expect::Version(rows.core.version), RowChange::Keep);
         }
         if let Some(mailbox) = &change.mailbox {
             self.put(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), mailbox.encode());
@@ -228,7 +230,7 @@ impl Batch {
         if (works && !worked) || (waits && !waited) {
             self.put(key::UNFINISHED, place, Expect::Any, Ok(Vec::new()));
         } else if (worked && !works) || (waited && !waits) {
-            if change.core.is_none() {
+            if change.core.is_none() && !change.guards_core {
                 let version = Expect::Version(rows.core.version);
                 self.write(key::CORE, place.clone(), version, RowChange::Keep);
             }

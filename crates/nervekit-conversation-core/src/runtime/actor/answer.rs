@@ -204,6 +204,7 @@ impl Actor {
     ) {
         let committed = self
             .commit_with(super::commit::Patience::Wait, |draft, _| {
+                draft.guard_mailbox();
                 let call = draft.call(id).cloned();
                 let mut call = call.ok_or_else(|| CommandError::NotFound(id.into()))?;
                 let marked = call.cancel_requested || draft.rows().is_marked();

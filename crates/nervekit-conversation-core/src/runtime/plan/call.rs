@@ -198,15 +198,20 @@ fn todo_words(todos: &[Todo]) -> String {
     lines.join("\n")
 }
 
-/// Whether somebody called the call off: then it is neither started, judged nor repeated, only settled. A draft
-/// that is made anew after a conflict may find the mark that caused it.
-pub(crate) fn is_called_off(draft: &Draft<'_>, call: &ToolCall) -> bool {
-    call.cancel_requested || draft.rows().is_marked()
+/// Whether the call may go on: nobody called it off, and the batch holds only if nobody does meanwhile. One that is
+/// called off is neither started, judged, answered nor repeated, only settled. A draft that is made anew after a
+/// conflict may find the mark that caused it.
+pub(super) fn goes_on(draft: &mut Draft<'_>, call: &ToolCall) -> bool {
+    if call.cancel_requested || draft.rows().is_marked() {
+        return false;
+    }
+    draft.guard_mailbox();
+    true
 }
 
 /// Carries a ready core tool out, in the batch of this draft: no `running` state is ever on disk for it.
 pub(crate) fn effect(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall) {
-    if is_called_off(draft, &call) {
+    if !goes_on(draft, &call) {
         return;
     }
     match core_effect(draft, &call) {
@@ -260,7 +265,7 @@ pub(crate) fn ask(
     request: InputRequest,
     busy: Duration,
 ) {
-    if is_called_off(draft, &call) {
+    if !goes_on(draft, &call) {
         // Nobody is asked for an execution that ends.
         let mut settlement =
             Settlement::new(CallOutcome::Cancelled, "The call was cancelled when it needed an answer.");
@@ -277,7 +282,7 @@ pub(crate) fn ask(
 
 /// Claims a ready call for this core, before its first outside effect.
 pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall) {
-    if is_called_off(draft, &call) || call.state != CallState::Ready {
+    if call.state != CallState::Ready || !goes_on(draft, &call) {
         return;
     }
     call.claim = Some(Claim { attempt: next_attempt(&call), incarnation: planner.me, process: None });
@@ -287,7 +292,7 @@ pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: Tool
 
 /// Puts a call that another core left running back to ready: its next claim is a new attempt.
 pub(crate) fn repeat(draft: &mut Draft<'_>, mut call: ToolCall) {
-    if is_called_off(draft, &call) {
+    if !goes_on(draft, &call) {
         return;
     }
     call.state = CallState::Ready;
@@ -360,14 +365,14 @@ pub(super) fn append_response(
 
 /// Takes in how a call that was found in `supervising` was decided.
 pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall, evidence: &Evidence) {
-    if is_called_off(draft, &call) {
+    if !goes_on(draft, &call) {
         return;
     }
     if let Some(settlement) = supervised(draft, planner, &mut call, evidence) {
         settle(draft, planner, &call, settlement);
         return;
     }
-    let suspended = call.state.is_suspended();
+    let suspended = call.is_waiting();
     draft.put_call(call);
     if suspended {
         tell_waiting(draft, planner, true);
