@@ -6,6 +6,7 @@ mod life;
 #[path = "common/wire.rs"]
 mod wire;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use nervekit_conversation_core::store::{Draft, Role, Store};
 use nervekit_conversation_core::testing::{Fault, FaultBackend};
 use nervekit_conversation_core::{
     Backend, CallOutcome, Command, CommandError, CommandOutcome, CommandRequest, ConfigChange, Conversations,
-    DeliveryTarget, Event, EventPayload, MemoryBackend, NewInput, Remember, Resolution, RuntimeLimits,
-    Snapshot, Status,
+    Cursor, DeliveryTarget, Event, EventPayload, MemoryBackend, NewInput, Remember, Resolution,
+    RuntimeLimits, Snapshot, Status,
 };
-use nervekit_harness::ScriptedReply;
+use nervekit_harness::{ProviderError, ProviderErrorKind, ScriptedModel, ScriptedReply};
 use nervekit_permissions::Risk;
 use nervekit_tools::{Tool, ToolContext};
 use nervekit_types::testing::SequenceIds;
@@ -68,6 +69,24 @@ async fn pair(world: World, introduced: bool) -> Pair {
     let second = if introduced { second.beside(&first.core) } else { second };
     let second = Life::over(second.open().await.unwrap(), &world).await;
     Pair { first, second, wire, backend, world }
+}
+
+/// Two cores over a store of which each commit takes a second.
+async fn slow_pair(world: World) -> (Life, Life) {
+    let (world, clock) = (Arc::new(world), Arc::new(PausedClock::new()));
+    let backend = Arc::new(FaultBackend::new().clock(clock.clone()));
+    let open = async |ids| {
+        let builder = Life::builder(backend.clone(), &world).clock(clock.clone());
+        let builder = builder.ids(SequenceIds::after(ids));
+        Life::over(builder.open().await.unwrap(), &world).await
+    };
+    let (first, second) = (open(0).await, open(1 << 40).await);
+    backend.set_fault(Some(Fault::Slow(SECOND)));
+    (first, second)
+}
+
+fn cursor(events: u64) -> Cursor {
+    events.to_string().parse().unwrap()
 }
 
 fn call(tool: &str, key: &str) -> ScriptedReply {
@@ -157,7 +176,7 @@ async fn an_answer_given_at_another_core_is_acted_on_by_the_holder() {
 async fn what_is_remembered_at_another_core_holds_for_the_holder() {
     let world = World::new([call("hold", "held").call("send", json!({ "key": "a" })), call("send", "a")]);
     let Pair { first, second, world, .. } = pair(world, true).await;
-    world.brief.store(true, std::sync::atomic::Ordering::SeqCst);
+    world.brief.store(true, Ordering::SeqCst);
     first.submit("go").await;
     let shown = second.until("it asks", asked).await.state.interactions.remove(0);
     let approve = Resolution::approve(shown.digest).remember(Remember::conversation(0));
@@ -340,39 +359,41 @@ async fn a_stop_from_another_core_is_noticed_at_once_or_at_the_next_look() {
         let Pair { first, second, world, .. } = pair(World::new([call("hold", "held")]), introduced).await;
         first.submit("go").await;
         first.until("it runs", |seen| seen.calls.iter().any(|call| call.claim.is_some())).await;
-        // However busy the holder is with other things: it looks.
         let begun = Instant::now();
-        let rename = async {
-            for at in 0..30 {
-                let title = Some(format!("{at}"));
-                first.conversation.set_title(title).await.unwrap();
-                sleep(SECOND).await;
-            }
-        };
-        let stop = async {
-            second.stop("stop").await;
-            first.until("it is over", ended).await;
-            assert!(begun.elapsed() <= within, "after {:?}, introduced: {introduced}", begun.elapsed());
-        };
-        tokio::join!(rename, stop);
+        second.stop("stop").await;
+        first.until("it is over", ended).await;
+        assert!(begun.elapsed() <= within, "after {:?}, introduced: {introduced}", begun.elapsed());
         assert_eq!(ends(&first.events().await), ["cancelled"]);
         assert_eq!(world.effects(), ["held"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_not_begun_after_a_stop_that_was_set_without_knowing_of_it() {
-    let (world, clock) = (Arc::new(World::new([call("stamp", "a")])), Arc::new(PausedClock::new()));
-    let backend = Arc::new(FaultBackend::new().clock(clock.clone()));
-    let open = async |ids| {
-        let builder =
-            Life::builder(backend.clone(), &world).clock(clock.clone()).ids(SequenceIds::after(ids));
-        Life::over(builder.open().await.unwrap(), &world).await
+async fn a_holder_looks_however_much_it_commits_itself() {
+    // The results come more often than the holder looks, and none of them touches what the pause is written to.
+    let calls = [15, 30, 45, 60].iter().fold(ScriptedReply::new(), |reply, seconds| {
+        reply.call("nap", json!({ "key": seconds.to_string() }))
+    });
+    let nap = |args: Key, _: ToolContext| async move {
+        sleep(SECOND * args.key.parse().unwrap()).await;
+        Ok("rested".to_owned())
     };
-    let (first, second) = (open(0).await, open(1 << 40).await);
-    // Each commit takes a second: the input until 1, the message until 2, the claim until 3. The other core reads
-    // before the message is there, and its mark is durable before the claim is.
-    backend.set_fault(Some(Fault::Slow(SECOND)));
+    let nap = Tool::function("nap", "Sleeps.", nap).reviewed(Risk::Read).parallel();
+    let Pair { first, second, world, .. } = pair(World::new([calls]).tool(nap), false).await;
+    first.submit("go").await;
+    sleep(SECOND).await;
+    second.send("pause", Command::Pause { conversation_id: second.id() }).await.unwrap();
+    first.until("it is paused", |seen| seen.state.conversation.status == Status::Paused).await;
+    sleep(LEASE).await;
+    assert_eq!(first.responses().await.len(), 4);
+    assert_eq!(world.model.requests().len(), 1, "no request is made while it is paused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_not_begun_after_a_stop_that_was_set_without_knowing_of_it() {
+    let (first, second) = slow_pair(World::new([call("stamp", "a")])).await;
+    // The input is durable at 1, the message at 2, the claim would be at 3. The other core reads before the message
+    // is there, and its mark is durable before the claim is.
     let begun = Instant::now();
     let stop = async {
         sleep_until(begun + SECOND * 19 / 10).await;
@@ -381,21 +402,13 @@ async fn a_call_is_not_begun_after_a_stop_that_was_set_without_knowing_of_it() {
     };
     tokio::join!(first.submit("go"), stop);
     first.until("it is over", ended).await;
-    assert_eq!(world.effects(), Vec::<String>::new());
+    assert_eq!(first.world.effects(), Vec::<String>::new());
     assert_eq!(outcome_of(&first.responses().await, "a"), Some(CallOutcome::Cancelled));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_input_for_an_execution_that_ends_at_another_core_does_not_wait_for_ever() {
-    let (world, clock) = (Arc::new(World::new([])), Arc::new(PausedClock::new()));
-    let backend = Arc::new(FaultBackend::new().clock(clock.clone()));
-    let open = async |ids| {
-        let builder =
-            Life::builder(backend.clone(), &world).clock(clock.clone()).ids(SequenceIds::after(ids));
-        Life::over(builder.open().await.unwrap(), &world).await
-    };
-    let (first, second) = (open(0).await, open(1 << 40).await);
-    backend.set_fault(Some(Fault::Slow(SECOND)));
+    let (first, second) = slow_pair(World::new([])).await;
     let begun = Instant::now();
     let submit = async {
         // The execution is open until 2.
@@ -454,34 +467,64 @@ async fn what_nobody_holds_is_found_by_the_sweep() {
     assert_eq!(world.effects(), ["held"]);
 }
 
+/// Gives the conversation to the first core, does something at the second one at every tenth of a second, and sees
+/// that whatever comes of it comes soon, and not when somebody happens to look.
+async fn at_any_moment(
+    moments: std::ops::Range<u32>,
+    world: impl Fn() -> World,
+    act: impl AsyncFn(&Life),
+    done: impl Fn(&Snapshot) -> bool,
+) {
+    for tenth in moments {
+        let (first, second) = slow_pair(world()).await;
+        let begun = Instant::now();
+        let act = async {
+            sleep_until(begun + SECOND * tenth / 10).await;
+            act(&second).await;
+        };
+        tokio::join!(first.submit("go"), act);
+        second.until("it is done", &done).await;
+        assert!(begun.elapsed() < LOOK, "at {tenth}: after {:?}", begun.elapsed());
+        let request = second.world.model.requests().pop();
+        assert_eq!(request.and_then(|request| life::unpaired(&request)), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_input_that_comes_as_the_other_core_comes_to_rest_is_not_left_lying() {
-    // Each commit takes a second, and the input comes at every tenth of one: before, while and after the other core
-    // gives the conversation back.
-    for tenth in 0..45 {
-        let (world, clock) = (Arc::new(World::new([])), Arc::new(PausedClock::new()));
-        let backend = Arc::new(FaultBackend::new().clock(clock.clone()));
-        let open = async |ids| {
-            let builder =
-                Life::builder(backend.clone(), &world).clock(clock.clone()).ids(SequenceIds::after(ids));
-            Life::over(builder.open().await.unwrap(), &world).await
-        };
-        let (first, second) = (open(0).await, open(1 << 40).await);
-        backend.set_fault(Some(Fault::Slow(SECOND)));
-        let begun = Instant::now();
-        let and_this = async {
-            sleep_until(begun + SECOND * tenth / 10).await;
-            second.submit("and this").await
-        };
-        let (_, receipt) = tokio::join!(first.submit("go"), and_this);
+    let submit = async |life: &Life| {
+        let receipt = life.submit("and this").await;
         assert!(matches!(receipt.outcome, CommandOutcome::InputAccepted { .. }));
-        let delivered = |seen: &Snapshot| ended(seen) && seen.state.queue.is_empty();
-        second.until("both are delivered", delivered).await;
-        assert!(begun.elapsed() < LEASE / 3, "at {tenth}: after {:?}, by the sweep", begun.elapsed());
-        let said: Vec<_> =
-            story(&second.events().await).into_iter().filter(|line| line.starts_with("user: ")).collect();
-        assert_eq!(said.len(), 2, "at {tenth}: {said:?}");
-        let request = world.model.requests().pop().unwrap();
-        assert_eq!(life::unpaired(&request), None);
-    }
+    };
+    let delivered = |seen: &Snapshot| ended(seen) && seen.state.queue.is_empty() && seen.cursor > cursor(3);
+    at_any_moment(0..45, || World::new([]), submit, delivered).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_comes_as_the_other_core_begins_to_wait_is_carried_out() {
+    let world = || World::new([call("stamp", "a").call("send", json!({ "key": "b" }))]);
+    let stop = async |life: &Life| drop(life.stop("stop").await);
+    let stopped = |seen: &Snapshot| ended(seen) && seen.state.conversation.paused;
+    at_any_moment(11..65, world, stop, stopped).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_a_pause_that_comes_as_the_other_core_comes_to_rest_is_carried_out() {
+    let world = || {
+        let first = AtomicBool::new(true);
+        World::with(ScriptedModel::from_fn(move |_| {
+            if first.swap(false, Ordering::SeqCst) {
+                // Tried again after a while: the other core has paused it by then.
+                let overloaded = ProviderError::new(ProviderErrorKind::Overloaded, "too much");
+                return ScriptedReply::new().then_fails(overloaded);
+            }
+            ScriptedReply::text("Done.")
+        }))
+    };
+    let go_on = async |life: &Life| {
+        let conversation_id = life.id();
+        life.send("pause", Command::Pause { conversation_id }).await.unwrap();
+        life.send("resume", Command::Resume { conversation_id }).await.unwrap();
+    };
+    at_any_moment(11..80, world, go_on, |seen| ended(seen) && seen.cursor > cursor(3)).await;
 }
