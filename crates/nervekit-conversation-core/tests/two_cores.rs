@@ -467,11 +467,16 @@ async fn what_nobody_holds_is_found_by_the_sweep() {
     assert_eq!(world.effects(), ["held"]);
 }
 
+async fn go(life: &Life) {
+    life.submit("go").await;
+}
+
 /// Gives the conversation to the first core, does something at the second one at every tenth of a second, and sees
 /// that whatever comes of it comes soon, and not when somebody happens to look.
 async fn at_any_moment(
     moments: std::ops::Range<u32>,
     world: impl Fn() -> World,
+    begin: impl AsyncFn(&Life),
     act: impl AsyncFn(&Life),
     done: impl Fn(&Snapshot) -> bool,
 ) {
@@ -482,7 +487,7 @@ async fn at_any_moment(
             sleep_until(begun + SECOND * tenth / 10).await;
             act(&second).await;
         };
-        tokio::join!(first.submit("go"), act);
+        tokio::join!(begin(&first), act);
         second.until("it is done", &done).await;
         assert!(begun.elapsed() < LOOK, "at {tenth}: after {:?}", begun.elapsed());
         let request = second.world.model.requests().pop();
@@ -497,7 +502,7 @@ async fn an_input_that_comes_as_the_other_core_comes_to_rest_is_not_left_lying()
         assert!(matches!(receipt.outcome, CommandOutcome::InputAccepted { .. }));
     };
     let delivered = |seen: &Snapshot| ended(seen) && seen.state.queue.is_empty() && seen.cursor > cursor(3);
-    at_any_moment(0..45, || World::new([]), submit, delivered).await;
+    at_any_moment(0..45, || World::new([]), go, submit, delivered).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -505,7 +510,17 @@ async fn a_stop_that_comes_as_the_other_core_begins_to_wait_is_carried_out() {
     let world = || World::new([call("stamp", "a").call("send", json!({ "key": "b" }))]);
     let stop = async |life: &Life| drop(life.stop("stop").await);
     let stopped = |seen: &Snapshot| ended(seen) && seen.state.conversation.paused;
-    at_any_moment(11..65, world, stop, stopped).await;
+    at_any_moment(11..65, world, go, stop, stopped).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_as_the_other_core_begins_to_wait_is_acted_on() {
+    let world = || World::new([call("stamp", "a").call("send", json!({ "key": "b" }))]);
+    let approve = async |life: &Life| {
+        let shown = life.until("it asks", asked).await.state.interactions.remove(0);
+        life.resolve(&shown, obliging(&shown)).await.unwrap();
+    };
+    at_any_moment(20..60, world, go, approve, |seen| ended(seen) && seen.cursor > cursor(6)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -514,17 +529,20 @@ async fn an_end_of_a_pause_that_comes_as_the_other_core_comes_to_rest_is_carried
         let first = AtomicBool::new(true);
         World::with(ScriptedModel::from_fn(move |_| {
             if first.swap(false, Ordering::SeqCst) {
-                // Tried again after a while: the other core has paused it by then.
+                // Tried again after a while.
                 let overloaded = ProviderError::new(ProviderErrorKind::Overloaded, "too much");
                 return ScriptedReply::new().then_fails(overloaded);
             }
             ScriptedReply::text("Done.")
         }))
     };
-    let go_on = async |life: &Life| {
-        let conversation_id = life.id();
-        life.send("pause", Command::Pause { conversation_id }).await.unwrap();
-        life.send("resume", Command::Resume { conversation_id }).await.unwrap();
+    // The holder knows of the pause, and comes to rest when it would try again.
+    let pause = async |life: &Life| {
+        go(life).await;
+        life.send("pause", Command::Pause { conversation_id: life.id() }).await.unwrap();
     };
-    at_any_moment(11..80, world, go_on, |seen| ended(seen) && seen.cursor > cursor(3)).await;
+    let resume = async |life: &Life| {
+        life.send("resume", Command::Resume { conversation_id: life.id() }).await.unwrap();
+    };
+    at_any_moment(31..80, world, pause, resume, |seen| ended(seen) && seen.cursor > cursor(3)).await;
 }
