@@ -1,5 +1,5 @@
 //! Hooks are told of every event, in order, however slow or broken they are; and none of that holds a conversation up.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "common/life.rs"]
 mod life;

@@ -1,5 +1,4 @@
 //! The images of an input are kept once, and only for an input that is accepted.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "common/life.rs"]
 mod life;

@@ -846,7 +846,9 @@ impl Program {
     /// Nothing is left running, and nobody waits in vain.
     async fn come_to_rest(&mut self, runners: &[Runner], store: &Store) {
         self.backend.set_fault(None);
-        runners.iter().for_each(|runner| runner.wire.set(Wire::Whole));
+        for runner in runners {
+            runner.wire.set(Wire::Whole);
+        }
         if self.wait(Duration::from_secs(600)).await == Life::Died {
             return;
         }

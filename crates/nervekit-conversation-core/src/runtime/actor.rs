@@ -293,10 +293,11 @@ impl Actor {
                     self.report_recovered();
                     return Flow::On;
                 }
-                Step::Rest => match self.rest().await {
-                    Some(flow) => return flow,
-                    None => continue,
-                },
+                Step::Rest => {
+                    if let Some(flow) = self.rest().await {
+                        return flow;
+                    }
+                }
                 step => {
                     if let Err(failure) = self.act(step).await {
                         return self.give_up(&failure);

@@ -48,7 +48,8 @@ pub struct RuntimeLimits {
     pub hook_time: Duration,
     /// How long the permission engine may take with a call that names files.
     pub permission_time: Duration,
-    /// How long a lease holds if it is not prolonged.
+    /// How long a lease holds if it is not prolonged. After a third of it at the latest a core looks at what others
+    /// wrote to a conversation that it holds; as often as it passes, each core looks for what nobody holds.
     pub lease: Duration,
     /// Executions since the last prompt of a person that no person asked for.
     pub automatic_executions: u32,
