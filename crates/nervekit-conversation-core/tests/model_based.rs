@@ -50,6 +50,8 @@ const CONVERSATIONS: usize = 2;
 const PLANNED: &str = "planned";
 /// The lease where two cores run.
 const LEASE: Duration = Duration::from_secs(3);
+/// In this time everything is over that ends by itself.
+const REST: Duration = Duration::from_secs(60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Decides everything.
@@ -286,6 +288,8 @@ struct Program {
     project: ProjectId,
     known: Vec<Known>,
     accepted: usize,
+    /// Calls that were stopped before they were claimed.
+    never: BTreeSet<ToolCallId>,
     trace: Vec<String>,
     steps: usize,
 }
@@ -321,6 +325,7 @@ impl Program {
             project: ProjectId::from_key("p"),
             known: (0..CONVERSATIONS).map(known).collect(),
             accepted: 0,
+            never: BTreeSet::new(),
             trace: Vec::new(),
             steps: 0,
         }
@@ -754,11 +759,29 @@ impl Program {
             self.known[at].events.extend(new);
             check_events(&self.known[at].events, &rows);
             check_calls(&self.known[at].events, &rows);
+            self.check_stopped(at, &rows);
             self.check_inputs(at, &rows, store).await;
             self.check_settings(runner, at, &rows).await;
         }
         let report = store.verify().await.unwrap();
         assert!(report.is_clean(), "{report:?}");
+    }
+
+    /// What was stopped before it was claimed never is.
+    fn check_stopped(&mut self, at: usize, rows: &Rows) {
+        for call in rows.calls.values().map(|row| &row.value) {
+            let unclaimed = call.claim.is_none();
+            assert!(unclaimed || !self.never.contains(&call.id), "{} was begun after a stop", call.id);
+            if unclaimed && (call.cancel_requested || rows.is_marked()) {
+                self.never.insert(call.id);
+            }
+        }
+        for event in &self.known[at].events {
+            if let EventPayload::ToolCallResponse(response) = &event.payload {
+                let begun = response.attempts > 0 && self.never.contains(&response.call_id);
+                assert!(!begun, "{} was begun after a stop", response.call_id);
+            }
+        }
     }
 
     async fn check_inputs(&mut self, at: usize, rows: &Rows, store: &Store) {
@@ -849,11 +872,11 @@ impl Program {
         for runner in runners {
             runner.wire.set(Wire::Whole);
         }
-        if self.wait(Duration::from_secs(600)).await == Life::Died {
+        if self.wait(REST).await == Life::Died {
             return;
         }
         // What a dead core held is taken over.
-        if self.wait(Duration::from_secs(600)).await == Life::Died {
+        if self.wait(REST).await == Life::Died {
             return;
         }
         let runner = &runners[0];
@@ -880,7 +903,7 @@ impl Program {
                 let request =
                     CommandRequest::new(CommandId::next(&*self.ids), resolve).principal(principal.clone());
                 runners[n % runners.len()].core.command(request).await.unwrap();
-                self.wait(Duration::from_secs(600)).await;
+                self.wait(REST).await;
             }
             self.check(runner, store).await;
             let stop = Command::Stop { conversation_id: rows.id, execution_id: None };
