@@ -354,7 +354,8 @@ pub enum CommandOutcome {
     Paused,
     /// The conversation is not paused any more.
     Resumed,
-    /// The execution is stopped: every call is settled and it has ended.
+    /// The execution is stopped: every call is settled and it has ended. If another core holds the conversation, it
+    /// is marked for good, and that core ends it.
     Stopped {
         /// The execution.
         execution_id: ExecutionId,

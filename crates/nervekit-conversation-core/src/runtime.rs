@@ -7,6 +7,7 @@ mod execute;
 mod feed;
 mod follow;
 mod machine;
+mod neighbour;
 mod offer;
 mod plan;
 mod projection;
@@ -15,6 +16,7 @@ mod query;
 mod recovery;
 mod request;
 mod supervisor;
+mod tell;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,8 +91,9 @@ impl ConversationCore {
         recovered.await.unwrap_or_else(|_| Err(StoreError::in_trouble()))
     }
 
-    /// Stops accepting work, ends what runs, records what it came to within the deadline, and gives every lease
-    /// back; the rest is left for recovery. Other clones then answer `ShuttingDown`.
+    /// Stops accepting work, tells what runs to end, records what it came to within the deadline, tells the hooks of
+    /// it, and gives every lease back. What is not over by then is dropped and left for recovery. Other clones answer
+    /// `ShuttingDown` from now on.
     ///
     /// ```
     /// # async fn f(core: nervekit_conversation_core::ConversationCore) {

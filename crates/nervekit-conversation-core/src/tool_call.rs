@@ -136,3 +136,15 @@ pub struct ToolCall {
     /// When it last changed.
     pub updated_at: Timestamp,
 }
+
+impl ToolCall {
+    /// Whether a person is asked, still.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.interaction.is_some()
+    }
+
+    /// Whether a person has answered, and the holder of the conversation has not acted on it yet.
+    pub(crate) const fn is_answered(&self) -> bool {
+        self.state.is_suspended() && self.interaction.is_none()
+    }
+}

@@ -2,8 +2,14 @@
 //!
 //! Each program has a seed that decides everything: the commands, the answers of the model, when the process
 //! dies. A failure names its seed; `NERVEKIT_SEED=… cargo test --test model_based` runs that one alone.
+//!
+//! Some programs run two cores over one store: either takes any command, and each is shut down or dies at any moment
+//! while the other one lives on.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "common/wire.rs"]
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +23,7 @@ use nervekit_conversation_core::{
     Attendance, Backend as _, CallState, Command, CommandError, CommandOutcome, CommandRequest, ConfigChange,
     ConversationConfig, ConversationCore, Conversations, DeliveryTarget, Event, EventPayload, ExecutionState,
     InputFate, Lease, Limits, NewConversation, NewInput, NewProject, Query, Receipt, RecoveryPolicy,
-    Remember, Resolution, Snapshot, Status, View,
+    Remember, Resolution, RuntimeLimits, Snapshot, Status, View,
 };
 use nervekit_harness::{
     ContentBlock, Message, ModelRegistry, ModelRequest, ProviderError, ProviderErrorKind, RetryPolicy,
@@ -30,15 +36,22 @@ use nervekit_tools::{
 };
 use nervekit_types::testing::{ManualClock, SeededEntropy, SequenceIds};
 use nervekit_types::{
-    CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId, ToolCallId,
+    Clock, CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId,
+    ToolCallId,
 };
 use serde_json::json;
 use tokio::time::sleep;
+
+use self::wire::{Wire, Wired};
 
 const STEPS: usize = 120;
 const CONVERSATIONS: usize = 2;
 /// The words of panics that are planned.
 const PLANNED: &str = "planned";
+/// The lease where two cores run.
+const LEASE: Duration = Duration::from_secs(3);
+/// In this time everything is over that ends by itself.
+const REST: Duration = Duration::from_secs(60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Decides everything.
@@ -256,8 +269,17 @@ struct Known {
     receipts: Vec<(CommandRequest, CommandOutcome)>,
 }
 
+/// A core, and its own way to the store.
+#[derive(Clone)]
+struct Runner {
+    core: ConversationCore,
+    wire: Arc<Wired<FaultBackend>>,
+}
+
 /// A program under way.
 struct Program {
+    /// How many cores run over the store at once.
+    cores: usize,
     dice: Arc<Dice>,
     world: Arc<World>,
     ids: Arc<SequenceIds>,
@@ -266,6 +288,8 @@ struct Program {
     project: ProjectId,
     known: Vec<Known>,
     accepted: usize,
+    /// Calls that were stopped before they were claimed.
+    never: BTreeSet<ToolCallId>,
     trace: Vec<String>,
     steps: usize,
 }
@@ -278,7 +302,7 @@ enum Life {
 }
 
 impl Program {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, cores: usize) -> Self {
         let clock = Arc::new(ManualClock::default());
         let known = |n| Known {
             id: ConversationId::from_key(&format!("{n}")),
@@ -292,6 +316,7 @@ impl Program {
             receipts: Vec::new(),
         };
         Self {
+            cores,
             dice: Arc::new(Dice::new(seed)),
             world: Arc::default(),
             ids: Arc::default(),
@@ -300,6 +325,7 @@ impl Program {
             project: ProjectId::from_key("p"),
             known: (0..CONVERSATIONS).map(known).collect(),
             accepted: 0,
+            never: BTreeSet::new(),
             trace: Vec::new(),
             steps: 0,
         }
@@ -322,38 +348,92 @@ impl Program {
 
     /// From an opening to a crash or to the end of the program.
     async fn life(&mut self) {
+        let mut runners = vec![self.open(None).await];
+        while runners.len() < self.cores {
+            runners.push(self.open(runners.first()).await);
+        }
+        let store = Store::open(self.backend.clone(), self.ids.clone()).await.unwrap();
+        self.create(&runners[0].core).await;
+        for known in &mut self.known {
+            known.in_doubt = true;
+        }
+        self.check(&runners[0], &store).await;
+        while self.steps < STEPS {
+            self.steps += 1;
+            let at = if self.cores > 1 { self.dice.below(self.cores) } else { 0 };
+            if self.cores > 1 && self.dice.chance(4) {
+                self.replace(&mut runners, at).await;
+            }
+            if self.step(&runners[at]).await == Life::Died {
+                return;
+            }
+            if runners[at].wire.is_cut() {
+                self.reopen(&mut runners, at).await;
+            }
+            self.check(&runners[at], &store).await;
+        }
+        // In the end everything comes to rest, and shutting down leaves nothing behind.
+        self.come_to_rest(&runners, &store).await;
+        for runner in runners {
+            let report = runner.core.shutdown(Duration::from_secs(60)).await;
+            assert_eq!(report.abandoned, 0);
+        }
+    }
+
+    async fn open(&self, beside: Option<&Runner>) -> Runner {
         let policy = match self.dice.below(3) {
             0 => RecoveryPolicy::Continue { at_most: 2 },
             _ => RecoveryPolicy::Interrupt,
         };
+        let wire = Arc::new(Wired::new(self.backend.clone()));
         let models = ModelRegistry::new().register(model(self.dice.clone(), self.world.clone()));
         let engine = RuleEngine::new(Roots::new());
-        let core = ConversationCore::builder(self.backend.clone(), models, engine, catalog(&self.world))
+        let builder = ConversationCore::builder(wire.clone(), models, engine, catalog(&self.world))
             .ids(self.ids.clone())
             .clock(self.clock.clone())
             .entropy(SeededEntropy::new(self.dice.0.next_u64()))
             .retries(RetryPolicy::new().retries(2))
-            .recovery(policy)
-            .open()
-            .await
-            .unwrap();
-        let store = Store::open(self.backend.clone(), self.ids.clone()).await.unwrap();
-        self.create(&core).await;
-        for known in &mut self.known {
-            known.in_doubt = true;
-        }
-        self.check(&core, &store).await;
-        while self.steps < STEPS {
-            self.steps += 1;
-            if self.step(&core).await == Life::Died {
-                return;
+            .recovery(policy);
+        let builder = match beside {
+            // Leases expire in the course of the program, also those of cores that live.
+            Some(_) if self.dice.chance(50) => builder.limits(RuntimeLimits::new().lease(LEASE)),
+            Some(other) => builder.limits(RuntimeLimits::new().lease(LEASE)).beside(&other.core),
+            None if self.cores > 1 => builder.limits(RuntimeLimits::new().lease(LEASE)),
+            None => builder,
+        };
+        Runner { core: builder.open().await.unwrap(), wire }
+    }
+
+    /// Shuts one of the cores down, or lets it die, now or at its next commit.
+    async fn replace(&mut self, runners: &mut [Runner], at: usize) {
+        let how = self.dice.below(4);
+        self.trace.push(format!("core {at} ends: {how}"));
+        match how {
+            0 => {
+                // What it commits meanwhile may crash the process.
+                let backend = self.backend.clone();
+                tokio::select! {
+                    biased;
+                    report = runners[at].core.shutdown(Duration::from_secs(60)) => assert_eq!(report.abandoned, 0),
+                    () = backend.crashed() => return,
+                }
             }
-            self.check(&core, &store).await;
+            1 => runners[at].wire.set(Wire::Cut),
+            2 => return runners[at].wire.set(Wire::CutBefore),
+            _ => return runners[at].wire.set(Wire::CutAfter),
         }
-        // In the end everything comes to rest, and shutting down leaves nothing behind.
-        self.come_to_rest(&core, &store).await;
-        let report = core.shutdown(Duration::from_secs(60)).await;
-        assert_eq!(report.abandoned, 0);
+        self.reopen(runners, at).await;
+    }
+
+    /// Opens a core in the place of one that has ended.
+    async fn reopen(&mut self, runners: &mut [Runner], at: usize) {
+        self.trace.push(format!("core {at} is opened again"));
+        let backend = self.backend.clone();
+        tokio::select! {
+            biased;
+            opened = self.open(runners.get(1 - at)) => runners[at] = opened,
+            () = backend.crashed() => {}
+        }
     }
 
     async fn create(&self, core: &ConversationCore) {
@@ -367,7 +447,7 @@ impl Program {
         }
     }
 
-    async fn step(&mut self, core: &ConversationCore) -> Life {
+    async fn step(&mut self, runner: &Runner) -> Life {
         let at = self.dice.below(CONVERSATIONS);
         let roll = self.dice.below(100);
         match roll {
@@ -378,8 +458,8 @@ impl Program {
             }
             22..25 => self.crash().await,
             _ => {
-                let Some(command) = self.command(core, at).await else { return Life::On };
-                self.carry_out(core, at, command).await
+                let Some(command) = self.command(runner, at).await else { return Life::On };
+                self.carry_out(runner, at, command).await
             }
         }
     }
@@ -412,10 +492,10 @@ impl Program {
     }
 
     /// A random command for this conversation.
-    async fn command(&mut self, core: &ConversationCore, at: usize) -> Option<Command> {
+    async fn command(&mut self, runner: &Runner, at: usize) -> Option<Command> {
         let dice = self.dice.clone();
         let conversation_id = self.known[at].id;
-        let snapshot = self.snapshot(core, conversation_id).await?;
+        let snapshot = self.snapshot(runner, conversation_id).await?;
         let open = snapshot.state.conversation.open_execution.as_ref().map(|open| open.id);
         Some(match dice.below(100) {
             0..30 => Command::Submit { conversation_id, input: self.input(at, open) },
@@ -507,10 +587,10 @@ impl Program {
     }
 
     /// Carries a command out, unless the process dies meanwhile, and takes note of what came of it.
-    async fn carry_out(&mut self, core: &ConversationCore, at: usize, command: Command) -> Life {
+    async fn carry_out(&mut self, runner: &Runner, at: usize, command: Command) -> Life {
         let again = self.dice.pick(&self.known[at].receipts).filter(|_| self.dice.chance(5));
         if let Some((request, outcome)) = again {
-            return self.repeat(core, request, outcome).await;
+            return self.repeat(runner, request, outcome).await;
         }
         let request = CommandRequest::new(CommandId::next(&*self.ids), command.clone());
         let words = format!("{}: {}", at, serde_json::to_string(&command).unwrap());
@@ -518,14 +598,15 @@ impl Program {
         let backend = self.backend.clone();
         let carried_out = tokio::select! {
             biased;
-            result = core.command(request.clone()) => Some(result),
+            result = runner.core.command(request.clone()) => Some(result),
             () = backend.crashed() => None,
+            () = runner.wire.cut() => None,
         };
         match carried_out {
             None => {
                 self.trace.push(format!("{words} -> died"));
                 self.known[at].in_doubt = true;
-                Life::Died
+                if self.backend.has_crashed() { Life::Died } else { Life::On }
             }
             Some(Ok(receipt)) => {
                 self.trace.push(format!("{words} -> {}", serde_json::to_string(&receipt.outcome).unwrap()));
@@ -541,22 +622,18 @@ impl Program {
     }
 
     /// A command that was carried out is answered as before, and does nothing.
-    async fn repeat(
-        &mut self,
-        core: &ConversationCore,
-        request: CommandRequest,
-        outcome: CommandOutcome,
-    ) -> Life {
+    async fn repeat(&mut self, runner: &Runner, request: CommandRequest, outcome: CommandOutcome) -> Life {
         self.trace.push(format!("again: {}", serde_json::to_string(&request.command).unwrap()));
         let backend = self.backend.clone();
         tokio::select! {
             biased;
-            result = core.command(request.clone()) => {
+            result = runner.core.command(request.clone()) => {
                 let receipt = result.unwrap();
                 assert_eq!(receipt.outcome, outcome, "the repetition of {request:?}");
                 Life::On
             }
             () = backend.crashed() => Life::Died,
+            () = runner.wire.cut() => Life::On,
         }
     }
 
@@ -649,8 +726,8 @@ impl Program {
         assert!(fits, "{command:?} was refused: {error}");
     }
 
-    async fn snapshot(&self, core: &ConversationCore, id: ConversationId) -> Option<Snapshot> {
-        let query = core.query(Query::Snapshot { conversation_id: id });
+    async fn snapshot(&self, runner: &Runner, id: ConversationId) -> Option<Snapshot> {
+        let query = runner.core.query(Query::Snapshot { conversation_id: id });
         let backend = self.backend.clone();
         tokio::select! {
             biased;
@@ -659,11 +736,12 @@ impl Program {
                 other => panic!("{other:?}"),
             },
             () = backend.crashed() => None,
+            () = runner.wire.cut() => None,
         }
     }
 
     /// What must hold after every step.
-    async fn check(&mut self, core: &ConversationCore, store: &Store) {
+    async fn check(&mut self, runner: &Runner, store: &Store) {
         if self.backend.has_crashed() {
             return;
         }
@@ -681,11 +759,29 @@ impl Program {
             self.known[at].events.extend(new);
             check_events(&self.known[at].events, &rows);
             check_calls(&self.known[at].events, &rows);
+            self.check_stopped(at, &rows);
             self.check_inputs(at, &rows, store).await;
-            self.check_settings(core, at, &rows).await;
+            self.check_settings(runner, at, &rows).await;
         }
         let report = store.verify().await.unwrap();
         assert!(report.is_clean(), "{report:?}");
+    }
+
+    /// What was stopped before it was claimed never is.
+    fn check_stopped(&mut self, at: usize, rows: &Rows) {
+        for call in rows.calls.values().map(|row| &row.value) {
+            let unclaimed = call.claim.is_none();
+            assert!(unclaimed || !self.never.contains(&call.id), "{} was begun after a stop", call.id);
+            if unclaimed && (call.cancel_requested || rows.is_marked()) {
+                self.never.insert(call.id);
+            }
+        }
+        for event in &self.known[at].events {
+            if let EventPayload::ToolCallResponse(response) = &event.payload {
+                let begun = response.attempts > 0 && self.never.contains(&response.call_id);
+                assert!(!begun, "{} was begun after a stop", response.call_id);
+            }
+        }
     }
 
     async fn check_inputs(&mut self, at: usize, rows: &Rows, store: &Store) {
@@ -745,8 +841,8 @@ impl Program {
         assert!(known.events.iter().filter_map(next_turn).is_sorted(), "prompts keep their order");
     }
 
-    async fn check_settings(&mut self, core: &ConversationCore, at: usize, rows: &Rows) {
-        let Some(snapshot) = self.snapshot(core, rows.id).await else { return };
+    async fn check_settings(&mut self, runner: &Runner, at: usize, rows: &Rows) {
+        let Some(snapshot) = self.snapshot(runner, rows.id).await else { return };
         let known = &mut self.known[at];
         let state = &snapshot.state;
         if known.in_doubt {
@@ -771,12 +867,20 @@ impl Program {
     }
 
     /// Nothing is left running, and nobody waits in vain.
-    async fn come_to_rest(&mut self, core: &ConversationCore, store: &Store) {
+    async fn come_to_rest(&mut self, runners: &[Runner], store: &Store) {
         self.backend.set_fault(None);
-        if self.wait(Duration::from_secs(600)).await == Life::Died {
+        for runner in runners {
+            runner.wire.set(Wire::Whole);
+        }
+        if self.wait(REST).await == Life::Died {
             return;
         }
-        self.check(core, store).await;
+        // What a dead core held is taken over.
+        if self.wait(REST).await == Life::Died {
+            return;
+        }
+        let runner = &runners[0];
+        self.check(runner, store).await;
         for at in 0..CONVERSATIONS {
             let rows = store.load(self.known[at].id).await.unwrap().unwrap();
             let status = status_of(&self.known[at].events, &rows);
@@ -788,8 +892,8 @@ impl Program {
             }
             // Whatever is asked can be answered, until the execution has ended.
             let principal = Principal::local();
-            for _ in 0..200 {
-                let Some(snapshot) = self.snapshot(core, rows.id).await else { return };
+            for n in 0..200 {
+                let Some(snapshot) = self.snapshot(runner, rows.id).await else { return };
                 let Some(shown) = snapshot.state.interactions.first() else { break };
                 let resolve = Command::Resolve {
                     conversation_id: rows.id,
@@ -798,19 +902,21 @@ impl Program {
                 };
                 let request =
                     CommandRequest::new(CommandId::next(&*self.ids), resolve).principal(principal.clone());
-                core.command(request).await.unwrap();
-                self.wait(Duration::from_secs(600)).await;
+                runners[n % runners.len()].core.command(request).await.unwrap();
+                self.wait(REST).await;
             }
-            self.check(core, store).await;
+            self.check(runner, store).await;
             let stop = Command::Stop { conversation_id: rows.id, execution_id: None };
-            core.command(CommandRequest::new(CommandId::next(&*self.ids), stop)).await.unwrap();
+            runner.core.command(CommandRequest::new(CommandId::next(&*self.ids), stop)).await.unwrap();
             self.known[at].paused = true;
-            self.check(core, store).await;
+            self.check(runner, store).await;
             let rows = store.load(rows.id).await.unwrap().unwrap();
             assert!(rows.open_execution().is_none() && rows.calls.is_empty());
-            // One that a crash left behind is void: it was taken in another opening.
-            let mine = |lease: &Lease| lease.opening == self.backend.facts().opening;
-            let lease = rows.lease.map(|lease| lease.value).filter(mine);
+            // One that a crash left behind is void: it was taken in another opening, or its time is over.
+            let holds = |lease: &Lease| {
+                lease.opening == self.backend.facts().opening && lease.expiry > Clock::now(&*self.clock)
+            };
+            let lease = rows.lease.map(|lease| lease.value).filter(holds);
             assert!(lease.is_none_or(|lease| lease.released), "who rests holds no lease");
         }
     }
@@ -872,7 +978,12 @@ fn check_calls(events: &[Event], rows: &Rows) {
     }
     for call in rows.calls.values().map(|row| &row.value) {
         assert!(call.state != CallState::Running || call.claim.is_some(), "who runs is claimed");
-        assert_eq!(call.state.is_suspended(), call.interaction.is_some(), "who waits is waited for");
+        assert!(call.state.is_suspended() || call.interaction.is_none(), "who is waited for waits");
+        let answered = call.resolution.is_some();
+        assert!(
+            call.interaction.is_some() || !call.state.is_suspended() || answered,
+            "who waits is waited for"
+        );
     }
 }
 
@@ -883,6 +994,7 @@ fn status_of(events: &[Event], rows: &Rows) -> Status {
         return if calls.peek().is_none() {
             if rows.mailbox.value.paused { Status::Paused } else { Status::Running }
         } else if calls.all(|call| call.state.is_suspended()) {
+            // The holder has not acted on the answers yet.
             Status::Waiting
         } else {
             Status::Running
@@ -912,31 +1024,31 @@ fn mute_planned_panics() {
     });
 }
 
-fn run(seed: u64) -> (usize, usize) {
+fn run(seed: u64, cores: usize) -> (usize, usize) {
     mute_planned_panics();
-    let mut program = Program::new(seed);
+    let mut program = Program::new(seed, cores);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| program.run()));
     if let Err(panic) = result {
         for line in &program.trace {
             eprintln!("  {line}");
         }
-        eprintln!("seed {seed}, after {} steps", program.steps);
+        eprintln!("seed {seed}, {cores} cores, after {} steps", program.steps);
         std::panic::resume_unwind(panic);
     }
     (program.steps, program.world.requests.load(Ordering::Relaxed))
 }
 
 /// Runs the programs of these seeds, or the one that the environment asks for.
-fn run_all(seeds: std::ops::Range<u64>) {
+fn run_all(seeds: std::ops::Range<u64>, cores: usize) {
     if let Some(seed) = std::env::var("NERVEKIT_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        run(seed);
+        run(seed, cores);
         return;
     }
     let offset = std::env::var("NERVEKIT_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let seeds = seeds.start + offset..seeds.end + offset;
     let (mut steps, mut requests) = (0, 0);
     for seed in seeds.clone() {
-        let (more_steps, more_requests) = run(seed);
+        let (more_steps, more_requests) = run(seed, cores);
         steps += more_steps;
         requests += more_requests;
     }
@@ -946,27 +1058,30 @@ fn run_all(seeds: std::ops::Range<u64>) {
 
 /// Several tests, so that they run at the same time.
 macro_rules! programs {
-    ($($name:ident: $seeds:expr;)*) => {$(
+    ($($name:ident: $seeds:expr, $cores:expr;)*) => {$(
         #[test]
         fn $name() {
-            run_all($seeds);
+            run_all($seeds, $cores);
         }
     )*};
 }
 
 programs! {
-    random_programs_keep_every_promise_1: 0..8;
-    random_programs_keep_every_promise_2: 8..16;
-    random_programs_keep_every_promise_3: 16..24;
-    random_programs_keep_every_promise_4: 24..32;
+    random_programs_keep_every_promise_1: 0..8, 1;
+    random_programs_keep_every_promise_2: 8..16, 1;
+    random_programs_keep_every_promise_3: 16..24, 1;
+    random_programs_keep_every_promise_4: 24..32, 1;
+    random_programs_of_two_cores_keep_every_promise_1: 0..8, 2;
+    random_programs_of_two_cores_keep_every_promise_2: 8..16, 2;
 }
 
 #[test]
 fn the_same_seed_is_the_same_program() {
-    let trace = || {
-        let mut program = Program::new(7);
+    let trace = |cores| {
+        let mut program = Program::new(7, cores);
         program.run();
         program.trace
     };
-    assert_eq!(trace(), trace());
+    assert_eq!(trace(1), trace(1));
+    assert_eq!(trace(2), trace(2));
 }

@@ -427,11 +427,13 @@ impl StopReason {
         }
     }
 
-    /// Whether the calls of a message with this reason may run. A call in an answer that was cut, blocked or
-    /// ended for an unknown reason may be a fragment of what the model meant, even if its JSON is complete.
+    /// Whether the valid calls of a message with this reason run ([`ToolCall::is_valid`]). In an answer that the
+    /// output limit cut, a call that is complete was meant, and the one that was cut is not valid. A call in an
+    /// answer that was blocked, or ended for an unknown reason, may be a fragment of what the model meant, even if
+    /// its JSON is complete.
     #[must_use]
     pub const fn runs_tools(self) -> bool {
-        matches!(self, Self::ToolUse)
+        matches!(self, Self::ToolUse | Self::EndTurn | Self::StopSequence | Self::MaxTokens)
     }
 }
 

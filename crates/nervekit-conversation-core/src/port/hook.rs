@@ -91,6 +91,12 @@ pub struct HookCall {
 /// its result is stored, and a restart does not run it again. A hook must not wait for the conversation it is
 /// called from.
 ///
+/// [`on_event`](Self::on_event) and [`after_tool_call`](Self::after_tool_call) are told beside the work, of what
+/// their own core made durable: for each conversation one event after the other, in the order of their sequence,
+/// each event to all hooks before the next one. A conversation of which they have more than 256 events to be told
+/// sends no model request until they have caught up. A shutdown waits for them within its deadline; a crash does
+/// not, so what must not be missed is read from the history.
+///
 /// ```
 /// use async_trait::async_trait;
 /// use nervekit_conversation_core::{Hook, HookCall, HookError, HookVerdict};

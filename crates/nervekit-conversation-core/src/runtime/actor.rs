@@ -6,6 +6,7 @@
 mod answer;
 mod command;
 mod commit;
+mod step;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,20 +19,17 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::core::Inner;
-use super::execute::{self, Cleared, Ran, Work};
+use super::execute::{Cleared, Ran};
 use super::feed::Feed;
-use super::machine::{Activity, Live, Step, ToolTraits, View};
+use super::machine::{Live, Step, ToolTraits, View};
 use super::plan::{self, PERMISSIONS, Settlement};
 use super::projection::{Projection, Tail};
-use super::propose::CallScope;
 use super::recovery::RecoveryReport;
-use super::request::{Answer, TurnSnapshot, request};
+use super::request::Answer;
 use crate::command::{CommandRequest, Receipt};
 use crate::conversation::ProjectRecord;
 use crate::error::{CommandError, Subject};
-use crate::event::{ExecutionState, FailureReason};
 use crate::store::{EventRange, Rows, StoreError};
-use crate::tool_call::ToolCall;
 
 pub(crate) use commit::Failure;
 
@@ -65,8 +63,10 @@ pub(crate) enum Message {
     },
     /// The runtime shuts down.
     Close {
-        /// Told when the task ends.
-        done: oneshot::Sender<()>,
+        /// When what runs must have come to an end.
+        until: Instant,
+        /// Told when the task ends: whether everything that ran came to a recorded end.
+        done: oneshot::Sender<bool>,
     },
 }
 
@@ -133,6 +133,11 @@ struct Actor {
     recovered: RecoveryReport,
     recovering: Vec<oneshot::Sender<RecoveryReport>>,
     stale: bool,
+    /// Set while others may have written without being noticed here: before a command is carried out, the rows are
+    /// read again.
+    behind: bool,
+    /// Set when something was written to the mailbox of another core's conversation.
+    mailed: bool,
     feed: Arc<Feed>,
     /// Set when it cannot go on here; without an error, another core has the conversation now.
     given_up: Option<GivenUp>,
@@ -147,15 +152,17 @@ pub(super) async fn run(
 ) {
     loop {
         match load(&core, id).await {
+            _ if core.is_closing() => refuse_all(&mut inbox, || CommandError::ShuttingDown),
             Ok((rows, project)) => {
                 let actor = Actor::new(core.clone(), id, sender.clone(), inbox, rows, project);
                 let (rest, failure) = actor.live().await;
                 inbox = rest;
                 if let Some(error) = failure {
-                    refuse_all(&mut inbox, id, Some(&error));
+                    refuse_all(&mut inbox, || CommandError::Store(error.again()));
                 }
             }
-            Err(error) => refuse_all(&mut inbox, id, error.as_ref()),
+            Err(Some(error)) => refuse_all(&mut inbox, || CommandError::Store(error.again())),
+            Err(None) => refuse_all(&mut inbox, || CommandError::NotFound(Subject::Conversation(id))),
         }
         if core.retire(id, &inbox) {
             return;
@@ -171,21 +178,15 @@ async fn load(core: &Inner, id: ConversationId) -> Result<(Rows, Arc<ProjectReco
 }
 
 /// Answers everything that is queued with why the conversation cannot be had.
-fn refuse_all(inbox: &mut mpsc::UnboundedReceiver<Message>, id: ConversationId, error: Option<&StoreError>) {
+fn refuse_all(inbox: &mut mpsc::UnboundedReceiver<Message>, error: impl Fn() -> CommandError) {
     while let Ok(message) = inbox.try_recv() {
         match message {
-            Message::Command { answer, .. } => {
-                let error = match error {
-                    Some(error) => CommandError::Store(error.again()),
-                    None => CommandError::NotFound(Subject::Conversation(id)),
-                };
-                // Nobody may be waiting for the answer any more.
-                let _ = answer.send(Err(error));
-            }
+            // Nobody may be waiting for the answer any more.
+            Message::Command { answer, .. } => drop(answer.send(Err(error()))),
             Message::Recover { done } => drop(done),
             Message::Process { recorded, .. } => drop(recorded),
             Message::Wake => {}
-            Message::Close { done } => drop(done.send(())),
+            Message::Close { done, .. } => drop(done.send(true)),
         }
     }
 }
@@ -226,10 +227,13 @@ impl Actor {
             recovered: RecoveryReport::default(),
             recovering: Vec::new(),
             stale: false,
+            behind: false,
+            mailed: false,
             feed,
             given_up: None,
         };
         actor.read_policy();
+        actor.plan_to_look();
         actor
     }
 
@@ -250,7 +254,17 @@ impl Actor {
                 return Flow::On;
             }
             if self.is_foreign() {
+                if self.live.requesting || !self.live.calls.is_empty() {
+                    return self.give_up(&Failure::Fenced);
+                }
                 // Another core carries the conversation on; here its mailbox was all there was to write.
+                if std::mem::take(&mut self.mailed) {
+                    self.tell_holder();
+                    // It may have given the conversation back just before. If that cannot be read, the sweep looks.
+                    if self.reload().await.is_ok() {
+                        continue;
+                    }
+                }
                 if !self.recovering.is_empty() {
                     self.recovered.held.push(self.id);
                 }
@@ -279,7 +293,11 @@ impl Actor {
                     self.report_recovered();
                     return Flow::On;
                 }
-                Step::Rest => return self.rest().await,
+                Step::Rest => {
+                    if let Some(flow) = self.rest().await {
+                        return flow;
+                    }
+                }
                 step => {
                     if let Err(failure) = self.act(step).await {
                         return self.give_up(&failure);
@@ -317,14 +335,26 @@ impl Actor {
         if self.tasks.is_empty() && self.inbox.is_empty() { Flow::End } else { Flow::On }
     }
 
-    /// Nothing is to be done: the lease is given back, unless that was part of the last batch.
-    async fn rest(&mut self) -> Flow {
-        let held = self.holds_lease();
-        if held && self.commit_release().await.is_err() {
-            return Flow::End;
+    /// Nothing is to be done: the lease is given back, unless that was part of the last batch. None if something has
+    /// come in between.
+    async fn rest(&mut self) -> Option<Flow> {
+        if self.holds_lease() {
+            match self.release_if_read().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(_) => return Some(Flow::End),
+            }
         }
         self.answer_stops();
-        self.when_quiet()
+        Some(self.when_quiet())
+    }
+
+    /// Lets the core that holds the conversation look at once, if it is known here; else it looks by itself before
+    /// long.
+    fn tell_holder(&self) {
+        if let Some(lease) = &self.rows.lease {
+            self.core.neighbours.wake(lease.value.incarnation, self.id);
+        }
     }
 
     /// The conversation was taken over or cannot be read: everything here is dropped; whoever has it now goes on.
@@ -376,317 +406,12 @@ impl Actor {
         });
     }
 
-    fn scope(&self, call: &ToolCall) -> Result<CallScope, Settlement> {
-        let policy = self.policy.clone().map_err(|error| {
-            let words = format!("The call did not run: {error}.");
-            Settlement::new(crate::event::CallOutcome::Failed, words)
-        })?;
-        Ok(CallScope {
-            conversation_id: self.id,
-            origin: call.origin,
-            settings: call.turn_settings.clone(),
-            project: self.project.directory.clone(),
-            policy,
-        })
-    }
-
-    fn call(&self, id: ToolCallId) -> Option<Arc<ToolCall>> {
-        self.rows.calls.get(&id).map(|row| Arc::clone(&row.value))
-    }
-
-    async fn act(&mut self, step: Step) -> Result<(), Failure> {
-        match step {
-            Step::Start => {
-                self.commit(|draft, planner| {
-                    plan::start(draft, planner);
-                    Ok(())
-                })
-                .await
-            }
-            Step::Deliver => {
-                self.commit(|draft, planner| {
-                    plan::deliver(draft, planner);
-                    Ok(())
-                })
-                .await
-            }
-            Step::Request => {
-                self.begin_request();
-                Ok(())
-            }
-            Step::Continue => {
-                self.live.interrupted = false;
-                self.commit(|draft, planner| {
-                    plan::count_continued(draft, planner);
-                    Ok(())
-                })
-                .await
-            }
-            Step::Decide(call) => {
-                self.decide(call);
-                Ok(())
-            }
-            Step::Claim(call) => self.claim(call).await,
-            Step::Run(call) => {
-                self.run_claimed(call);
-                Ok(())
-            }
-            Step::Effect(id) => self.with_call(id, plan::effect).await,
-            Step::Stop(call) => {
-                self.stop_call(call);
-                Ok(())
-            }
-            Step::SettleCancelled(id) => {
-                self.forget(id);
-                self.with_call(id, |draft, planner, call| {
-                    plan::settle(draft, planner, call, Settlement::cancelled());
-                })
-                .await
-            }
-            Step::SettleIndeterminate(id) => {
-                self.forget(id);
-                self.note_indeterminate(id);
-                self.end_left_process(id).await;
-                self.with_call(id, |draft, planner, call| {
-                    plan::settle(draft, planner, call, Settlement::indeterminate());
-                })
-                .await
-            }
-            Step::Repeat(id) => {
-                self.end_left_process(id).await;
-                self.with_call(id, |draft, _, call| plan::repeat(draft, call)).await
-            }
-            Step::Complete => self.end(|denied| ExecutionState::Completed { denied }).await,
-            Step::Cancel => {
-                self.commit(|draft, planner| {
-                    plan::end_cancelled(draft, planner);
-                    Ok(())
-                })
-                .await?;
-                self.answer_stops();
-                Ok(())
-            }
-            Step::Interrupt => {
-                self.live.interrupted = false;
-                self.note_interrupted();
-                self.end(|_| ExecutionState::Interrupted).await
-            }
-            Step::Fail(reason) => {
-                let message = plan::limit_words(&reason);
-                self.end(|denied| ExecutionState::Failed {
-                    reason: reason.clone(),
-                    message: message.clone(),
-                    denied,
-                })
-                .await
-            }
-            Step::Wait | Step::Rest => Ok(()),
-        }
-    }
-
-    /// Commits a change to a call, if it is still there.
-    async fn with_call(
-        &mut self,
-        id: ToolCallId,
-        change: impl Fn(&mut crate::store::Draft<'_>, &plan::Planner<'_>, &ToolCall),
-    ) -> Result<(), Failure> {
-        self.commit(|draft, planner| {
-            if let Some(call) = draft.call(id).cloned() {
-                change(draft, planner, &call);
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    /// Ends the open execution. What began a new one in the same moment goes on with the next step.
-    async fn end(
-        &mut self,
-        state: impl Fn(Vec<crate::event::DeniedCall>) -> ExecutionState,
-    ) -> Result<(), Failure> {
-        self.commit(|draft, planner| {
-            let denied = plan::denied(draft);
-            plan::end(draft, planner, state(denied));
-            Ok(())
-        })
-        .await
-    }
-
-    fn begin_request(&mut self) {
-        let (Some(open), Some(projection)) = (&self.rows.core.value.open_execution, &self.projection) else {
-            return;
-        };
-        let (turn_id, attempt) = (open.turn_id, self.attempt);
-        let turn = self.policy.clone().map(|policy| TurnSnapshot {
-            conversation_id: self.id,
-            turn_id,
-            attempt,
-            config: self.rows.config.value.clone(),
-            project: self.project.clone(),
-            messages: projection.messages(),
-            images: projection.images(),
-            policy,
-            delegated: self.rows.core.value.parent_conversation_id.is_some(),
-        });
-        let (core, feed) = (self.core.clone(), self.feed.clone());
-        let work = async move {
-            let turn = match turn {
-                Ok(turn) => turn,
-                Err(error) => {
-                    let answer = Box::new(Answer::failed(FailureReason::Resources, error));
-                    return Done::Answer { turn_id, attempt, answer };
-                }
-            };
-            let answer = match core.request_permits.clone().acquire_owned().await {
-                Ok(_permit) => super::supervisor::guard(request(core, feed, turn)).await,
-                Err(_) => {
-                    return Done::Answer { turn_id, attempt, answer: Box::new(Answer::shutting_down()) };
-                }
-            };
-            let answer = answer.unwrap_or_else(|panic| Answer::panicked(&panic));
-            Done::Answer { turn_id, attempt, answer: Box::new(answer) }
-        };
-        self.live.requesting = true;
-        self.request = Some(self.tasks.spawn_on(work, &self.core.runtime));
-    }
-
-    /// Drops a request in flight: the connection is closed, what was streamed is discarded.
-    fn abort_request(&mut self) {
-        if let Some(request) = self.request.take() {
-            request.abort();
-        }
-        self.retry_at = None;
-        self.live.requesting = false;
-        self.attempt = 1;
-        self.feed.drop_draft();
-    }
-
-    fn decide(&mut self, id: ToolCallId) {
-        let Some(call) = self.call(id) else { return };
-        self.live.calls.insert(id, Activity::Deciding);
-        let (core, scope) = (self.core.clone(), self.scope(&call));
-        if call.state == crate::tool_call::CallState::Supervising {
-            self.tasks.spawn_on(
-                async move {
-                    let result = match scope {
-                        Ok(scope) => execute::judge(&core, &call, scope).await,
-                        Err(settlement) => Err(settlement),
-                    };
-                    Done::Judged { call: id, result: Box::new(result) }
-                },
-                &self.core.runtime,
-            );
-        } else {
-            self.tasks.spawn_on(
-                async move {
-                    let result = match scope {
-                        Ok(scope) => execute::clear(core, call, scope).await,
-                        Err(settlement) => Err(settlement),
-                    };
-                    Done::Cleared { call: id, result: Box::new(result) }
-                },
-                &self.core.runtime,
-            );
-        }
-    }
-
-    async fn claim(&mut self, id: ToolCallId) -> Result<(), Failure> {
-        self.with_call(id, plan::claim).await?;
-        match (self.cleared.remove(&id), self.call(id)) {
-            (Some(cleared), Some(call)) if call.state == crate::tool_call::CallState::Running => {
-                self.spawn_run(call, async move { Ok(cleared) });
-            }
-            _ => drop(self.live.calls.remove(&id)),
-        }
-        Ok(())
-    }
-
-    /// Runs a call that was claimed with its message.
-    fn run_claimed(&mut self, id: ToolCallId) {
-        let Some(call) = self.call(id) else { return };
-        self.live.claimed.remove(&id);
-        let evaluation = self.evaluations.remove(&id);
-        let scope = self.scope(&call);
-        let judged = call.clone();
-        let core = self.core.clone();
-        self.spawn_run(call, async move {
-            let evaluation = match evaluation {
-                Some(evaluation) => evaluation,
-                None => execute::judge(&core, &judged, scope?).await?,
-            };
-            execute::admit_claimed(&core, evaluation).await
-        });
-    }
-
-    fn spawn_run(
-        &mut self,
-        call: Arc<ToolCall>,
-        admitted: impl Future<Output = Result<Cleared, Settlement>> + Send + 'static,
-    ) {
-        let (id, attempt) = (call.id, call.claim.as_ref().map_or(0, |claim| claim.attempt));
-        let (cancellation, progress) = (Cancellation::default(), self.feed.output(id));
-        let work = Work {
-            call,
-            cancellation: cancellation.clone(),
-            progress,
-            assets: self.projection.as_ref().map(Projection::assets).unwrap_or_default(),
-            inbox: self.sender.clone(),
-        };
-        let core = self.core.clone();
-        let task = async move {
-            let ran = match admitted.await {
-                Ok(cleared) => execute::run(core.clone(), work, cleared).await,
-                Err(settlement) => Ran::Settled(settlement),
-            };
-            Done::Ran { call: id, attempt, ran: Box::new(ran) }
-        };
-        let task = self.tasks.spawn_on(task, &self.core.runtime);
-        self.live.calls.insert(id, Activity::Running);
-        self.running.insert(id, RunningCall { attempt, cancellation, task });
-    }
-
-    /// Tells an executor to stop; after the grace period it is dropped.
-    fn stop_call(&mut self, id: ToolCallId) {
-        self.live.calls.insert(id, Activity::Stopping);
-        let Some(running) = self.running.get(&id) else { return };
-        running.cancellation.cancel();
-        let (attempt, grace) = (running.attempt, self.core.limits.cancellation_grace);
-        self.tasks.spawn_on(
-            async move {
-                tokio::time::sleep(grace).await;
-                Done::Overdue { call: id, attempt }
-            },
-            &self.core.runtime,
-        );
-    }
-
-    /// Drops what was decided about a call that is not to run.
-    fn forget(&mut self, id: ToolCallId) {
-        self.live.calls.remove(&id);
-        self.live.claimed.remove(&id);
-        self.cleared.remove(&id);
-        self.evaluations.remove(&id);
-    }
-
-    /// Ends the process that another core left running for a call, if it verifiably is that one.
-    async fn end_left_process(&self, id: ToolCallId) {
-        let Some(process) = self.call(id).and_then(|call| call.claim.clone()).and_then(|claim| claim.process)
-        else {
-            return;
-        };
-        let (output, _receiver) = nervekit_tools::OutputSender::channel();
-        match self.core.processes.reattach(&process, output).await {
-            Ok(nervekit_tools::Reattached::Followed(left) | nervekit_tools::Reattached::Lost(left)) => {
-                left.stop().await;
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "a process that was left running could not be found"),
-        }
-    }
-
     async fn wait(&mut self) -> Flow {
         let renew = self.renew_at;
         let retry = self.retry_at;
+        if self.inbox.is_empty() {
+            self.behind |= !self.holds_lease();
+        }
         tokio::select! {
             biased;
             message = self.inbox.recv() => match message {
@@ -722,16 +447,16 @@ impl Actor {
             Message::Wake => match self.reload().await {
                 Ok(()) => {}
                 // It is read when it is next needed: whatever is written holds only on the rows as they are.
-                Err(Failure::Store(_)) => self.stale = true,
+                Err(Failure::Store(_)) => self.behind = true,
                 Err(failure) => drop(self.give_up(&failure)),
             },
             Message::Process { call, attempt, process, recorded } => {
                 self.record_process(call, attempt, process, recorded).await;
             }
-            Message::Close { done } => {
-                self.close().await;
+            Message::Close { until, done } => {
+                let recorded = self.close(until).await;
                 // Who shuts down may have stopped waiting.
-                let _ = done.send(());
+                let _ = done.send(recorded);
                 return Flow::End;
             }
         }

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use super::ConversationCore;
 use super::core::{Inner, RuntimeLimits};
 use super::machine::RecoveryPolicy;
+use super::neighbour::Neighbours;
 use crate::backend::Backend;
 use crate::port::{FixedResources, Hook, TurnResources};
 use crate::store::{Store, StoreError};
@@ -211,6 +212,7 @@ pub struct CoreBuilder {
     retries: RetryPolicy,
     recovery: RecoveryPolicy,
     deferred: bool,
+    neighbours: Arc<Neighbours>,
     runtime: Option<Handle>,
 }
 
@@ -249,6 +251,7 @@ impl ConversationCore {
             retries: RetryPolicy::new(),
             recovery: RecoveryPolicy::default(),
             deferred: false,
+            neighbours: Arc::default(),
             runtime: None,
         }
     }
@@ -302,6 +305,32 @@ impl CoreBuilder {
         self
     }
 
+    /// Introduces a core of this process over the same backend. What one of the two accepts for a conversation that
+    /// the other one holds (a stop, an answer, an input) then reaches that one at once. Cores that do not know each
+    /// other lose nothing: each looks at what it holds after a third of [`RuntimeLimits::lease`] at the latest.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use nervekit_conversation_core::{ConversationCore, MemoryBackend};
+    /// use nervekit_harness::ModelRegistry;
+    /// use nervekit_permissions::{Roots, RuleEngine};
+    /// use nervekit_tools::Catalog;
+    ///
+    /// # async fn f() -> Result<(), nervekit_conversation_core::BuildError> {
+    /// let backend = Arc::new(MemoryBackend::new());
+    /// let builder = || {
+    ///     let rules = RuleEngine::new(Roots::new());
+    ///     ConversationCore::builder(backend.clone(), ModelRegistry::new(), rules, Catalog::new())
+    /// };
+    /// let first = builder().open().await?;
+    /// let second = builder().beside(&first).open().await?;
+    /// # let _ = second; Ok(()) }
+    /// ```
+    pub fn beside(mut self, core: &ConversationCore) -> Self {
+        self.neighbours = core.inner.neighbours.clone();
+        self
+    }
+
     /// Runs all work here instead of in the runtime that `open` is called in.
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -341,9 +370,12 @@ impl CoreBuilder {
             committed: watch::Sender::new(0),
             projections: std::sync::Mutex::default(),
             offer: std::sync::Mutex::default(),
+            neighbours: self.neighbours,
+            untold: super::tell::Untold::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
             gate: std::sync::atomic::AtomicBool::new(false),
         });
+        inner.neighbours.join(&inner);
         let core = ConversationCore { inner };
         super::recovery::sweep(&core.inner);
         let report = if self.deferred { super::RecoveryReport::default() } else { core.recover().await? };

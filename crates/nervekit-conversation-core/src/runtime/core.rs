@@ -17,11 +17,13 @@ use super::actor::{self, Message};
 use super::feed::Feed;
 use super::follow::CLOSED;
 use super::machine::RecoveryPolicy;
+use super::neighbour::Neighbours;
 use super::offer::Offer;
 use super::plan::Planner;
 use super::projection::{Projection, ProjectionCache};
 use super::supervisor::guard;
-use crate::event::{Event, EventLink};
+use super::tell::Untold;
+use crate::event::EventLink;
 use crate::port::{Hook, HookError, HookVerdict, TurnResources};
 use crate::store::Store;
 
@@ -46,7 +48,8 @@ pub struct RuntimeLimits {
     pub hook_time: Duration,
     /// How long the permission engine may take with a call that names files.
     pub permission_time: Duration,
-    /// How long a lease holds if it is not prolonged.
+    /// How long a lease holds if it is not prolonged. After a third of it at the latest a core looks at what others
+    /// wrote to a conversation that it holds; as often as it passes, each core looks for what nobody holds.
     pub lease: Duration,
     /// Executions since the last prompt of a person that no person asked for.
     pub automatic_executions: u32,
@@ -134,6 +137,9 @@ pub(crate) struct Inner {
     pub(crate) projections: Mutex<ProjectionCache>,
     /// What was offered last: most turns offer the same tools.
     pub(crate) offer: Mutex<Option<Arc<Offer>>>,
+    /// The cores of this process over the same backend, as far as they were introduced.
+    pub(crate) neighbours: Arc<Neighbours>,
+    pub(crate) untold: Untold,
     pub(crate) closing: AtomicBool,
     /// Shut while recovery writes: nothing is begun outside.
     pub(crate) gate: AtomicBool,
@@ -284,24 +290,5 @@ impl Inner {
             Ok(Err(panic)) => tracing::error!(hook = name, %panic, "a hook panicked"),
             Err(_) => tracing::warn!(hook = name, "a hook took too long"),
         }
-    }
-
-    /// Tells the hooks of events that became durable, in order, without holding the conversation up.
-    pub(crate) fn tell_hooks(self: &Arc<Self>, events: &[Arc<Event>]) {
-        if self.hooks.is_empty() || events.is_empty() {
-            return;
-        }
-        let (core, events) = (self.clone(), events.to_vec());
-        self.runtime.spawn(async move {
-            for event in events {
-                for hook in &core.hooks {
-                    core.observe("on_event", hook.on_event(&event)).await;
-                    if let crate::event::EventPayload::ToolCallResponse(response) = &event.payload {
-                        let told = hook.after_tool_call(event.conversation_id, response);
-                        core.observe("after_tool_call", told).await;
-                    }
-                }
-            }
-        });
     }
 }

@@ -91,6 +91,8 @@ pub(crate) enum Step {
     Run(ToolCallId),
     /// Let a core tool take effect and settle, in one batch.
     Effect(ToolCallId),
+    /// Act on a person's answer that another core took in.
+    ActOnAnswer(ToolCallId),
     /// Tell an executor to stop.
     Stop(ToolCallId),
     /// Settle a call that has not begun as cancelled.
@@ -206,9 +208,10 @@ impl View<'_> {
             // An earlier attempt was under way when contact with it was lost.
             (_, _) if cancelled && call.claim.is_some() => Some(Step::SettleIndeterminate(call.id)),
             (_, _) if cancelled => Some(Step::SettleCancelled(call.id)),
-            (CallState::AwaitingApproval | CallState::AwaitingInput, _) | (_, Some(Activity::Deciding)) => {
-                None
+            (CallState::AwaitingApproval | CallState::AwaitingInput, _) => {
+                call.is_answered().then_some(Step::ActOnAnswer(call.id))
             }
+            (_, Some(Activity::Deciding)) => None,
             (CallState::Supervising, _) => Some(Step::Decide(call.id)),
             (CallState::Ready, activity) => self.ready(call, activity),
         }

@@ -7,8 +7,8 @@ mod input;
 mod message;
 
 pub(crate) use call::{Settlement, approval_digest, ask, claim, effect, judged, repeat, settle};
-pub(crate) use command::{PERMISSIONS, continue_processing, pause, resolve, resume, stop};
-pub(crate) use input::{accept, deliver, has_eligible, should_start, start};
+pub(crate) use command::{PERMISSIONS, act_on_answer, continue_processing, pause, resolve, resume, stop};
+pub(crate) use input::{accept, deliver, has_eligible, is_at_rest, should_start, start};
 
 /// The tools that the core carries out itself.
 pub(crate) const CORE_TOOLS: [&str; 3] = ["ask_user", "todos_get", "todos_set"];
@@ -46,7 +46,7 @@ impl Planner<'_> {
 fn tell_waiting(draft: &mut Draft<'_>, planner: &Planner<'_>, suspended: bool) {
     let Some(execution_id) = draft.core().open_execution.as_ref().map(|open| open.id) else { return };
     let mut calls: Vec<_> = draft.calls().collect();
-    let all = !calls.is_empty() && calls.iter().all(|call| call.state.is_suspended());
+    let all = !calls.is_empty() && calls.iter().all(|call| call.is_waiting());
     if !(suspended || all) {
         return;
     }
@@ -111,6 +111,7 @@ pub(crate) fn retrying(
 
 /// Counts that recovery carries the execution on.
 pub(crate) fn count_continued(draft: &mut Draft<'_>, planner: &Planner<'_>) {
+    draft.guard_mailbox();
     let Some(open) = &mut draft.core_mut().open_execution else { return };
     open.continued += 1;
     let execution_id = open.id;

@@ -96,14 +96,13 @@ fn give_unique_ids(core: &Inner, message: &mut AssistantMessage) -> Vec<Option<S
 
 /// Why a call of this message is not run, whatever it asks for.
 fn not_run(message: &AssistantMessage, call: &MessageToolCall) -> Option<Settlement> {
-    let words = match message.stop_reason {
-        StopReason::ToolUse | StopReason::EndTurn | StopReason::StopSequence => return None,
-        // What is complete was meant; what was cut is told from it by its arguments.
-        StopReason::MaxTokens if call.raw_arguments.is_none() => return None,
-        StopReason::MaxTokens => {
-            "The call was cut by the output limit and did not run. Ask for less at once.".to_owned()
-        }
-        other => format!("The call did not run: the answer ended with `{}`.", other.as_str()),
+    let reason = message.stop_reason;
+    let words = if !reason.runs_tools() {
+        format!("The call did not run: the answer ended with `{}`.", reason.as_str())
+    } else if reason == StopReason::MaxTokens && !call.is_valid() {
+        "The call was cut by the output limit and did not run. Ask for less at once.".to_owned()
+    } else {
+        return None;
     };
     Some(Settlement::new(CallOutcome::Failed, words))
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nervekit_types::{ConversationId, InteractionId, ToolCallId};
+use nervekit_types::{ConversationId, InteractionId, Timestamp, ToolCallId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::actor::Message;
 use super::core::Inner;
-use crate::store::StoreError;
+use super::plan;
+use crate::store::{Draft, Role, StoreError};
 
 /// What recovery found and did.
 ///
@@ -88,8 +89,8 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<RecoveryReport, StoreE
     Ok(report)
 }
 
-/// Looks periodically for conversations whose owner died without giving its lease back, and for those that this
-/// core itself had to give up while the store was in trouble.
+/// Looks periodically for conversations with something to be done that nobody holds: whose owner died or shut down,
+/// and those that this core itself had to give up while the store was in trouble.
 pub(super) fn sweep(inner: &Arc<Inner>) {
     let (weak, period) = (Arc::downgrade(inner), inner.limits.lease);
     inner.runtime.spawn(async move {
@@ -104,17 +105,32 @@ pub(super) fn sweep(inner: &Arc<Inner>) {
 }
 
 async fn sweep_once(inner: &Arc<Inner>) -> Result<(), StoreError> {
+    if !inner.gate_is_open() {
+        return Ok(());
+    }
     let now = inner.store.now().await?;
     let running = inner.running_ids();
     for id in inner.store.unfinished().await? {
-        let Some(lease) = inner.store.lease(id).await? else { continue };
-        let mine = lease.incarnation == inner.incarnation;
-        let left = if mine { !running.contains(&id) } else { lease.expiry <= now };
-        if !lease.released && left {
+        if !running.contains(&id) && is_left(inner, id, now).await? {
             inner.send(id, Message::Wake);
         }
     }
     Ok(())
+}
+
+/// Whether a conversation without a task here is nobody else's and has something to be done.
+async fn is_left(inner: &Inner, id: ConversationId, now: Timestamp) -> Result<bool, StoreError> {
+    if let Some(lease) = inner.store.lease(id).await?.filter(|lease| !lease.released) {
+        if lease.incarnation == inner.incarnation {
+            return Ok(true);
+        }
+        if lease.is_foreign(inner.incarnation, inner.store.facts().opening, now) {
+            return Ok(false);
+        }
+    }
+    let Some(rows) = inner.store.load(id).await? else { return Ok(false) };
+    let draft = Draft::new(&rows, Role::Owner, now);
+    Ok(!plan::is_at_rest(&draft, inner.limits.automatic_executions))
 }
 
 /// Closes every running conversation.
@@ -124,16 +140,17 @@ pub(super) async fn shutdown(inner: &Arc<Inner>, deadline: Duration) -> Shutdown
     let mut waiting = Vec::new();
     for id in inner.running_ids() {
         let (done, ended) = oneshot::channel();
-        inner.send(id, Message::Close { done });
+        inner.send(id, Message::Close { until, done });
         waiting.push(ended);
     }
     let mut report = ShutdownReport::default();
     for ended in waiting {
         match tokio::time::timeout_at(until, ended).await {
-            Ok(_) => report.closed += 1,
-            Err(_) => report.abandoned += 1,
+            Ok(Ok(true)) => report.closed += 1,
+            _ => report.abandoned += 1,
         }
     }
+    inner.finish_telling(until).await;
     inner.permits.close();
     inner.request_permits.close();
     inner.close_feeds();

@@ -160,6 +160,8 @@ impl Batch {
         self.events(rows, &mut change);
         if let Some(core) = &change.core {
             self.put(key::CORE, key::of(id), Expect::Version(rows.core.version), core);
+        } else if change.guards_core {
+            self.write(key::CORE, key::of(id), Expect::Version(rows.core.version), RowChange::Keep);
         }
         if let Some(mailbox) = &change.mailbox {
             self.put(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), mailbox);
@@ -263,7 +265,7 @@ impl Batch {
         if (works && !worked) || (waits && !waited) {
             self.put_bytes(key::UNFINISHED, place, Expect::Any, Bytes::new());
         } else if (worked && !works) || (waited && !waits) {
-            if change.core.is_none() {
+            if change.core.is_none() && !change.guards_core {
                 let version = Expect::Version(rows.core.version);
                 self.write(key::CORE, place.clone(), version, RowChange::Keep);
             }

@@ -20,8 +20,8 @@ const REMEMBERED_OUTCOMES: u8 = 64;
 pub enum Role {
     /// As the holder of the lease: it may write anything.
     Owner,
-    /// As anyone: only the mailbox row, inputs and their fates, the resolution or cancel mark of a call, and
-    /// the settings. The core row stays as it is, so that the owner is not disturbed.
+    /// As anyone: only the mailbox row, inputs and their fates, the answer to a call or its cancel mark, the
+    /// settings and the documents. The core row stays as it is, so that the owner is not disturbed.
     Mailbox,
 }
 
@@ -78,6 +78,7 @@ pub struct Change {
     pub(super) lease: LeaseStep,
     pub(super) core: Option<CoreRow>,
     pub(super) mailbox: Option<MailboxRow>,
+    pub(super) guards_core: bool,
     pub(super) guards_mailbox: bool,
     pub(super) config: Option<ConversationConfig>,
     pub(super) events: Vec<Event>,
@@ -137,6 +138,7 @@ impl<'a> Draft<'a> {
                 lease: LeaseStep::Keep,
                 core: None,
                 mailbox: None,
+                guards_core: false,
                 guards_mailbox: false,
                 config: None,
                 events: Vec::new(),
@@ -196,6 +198,11 @@ impl<'a> Draft<'a> {
     /// no input accepted meanwhile.
     pub const fn guard_mailbox(&mut self) {
         self.change.guards_mailbox = true;
+    }
+
+    /// Makes the change hold only if the owner has written nothing since the core row was read.
+    pub const fn guard_core(&mut self) {
+        self.change.guards_core = true;
     }
 
     /// The settings as they will be.
@@ -419,14 +426,15 @@ impl<'a> Draft<'a> {
         self.change.fates.get(&id).map(|fate| fate.fate)
     }
 
-    /// Whether the draft touches what only the holder of the lease writes. Marks on calls are anyone's.
+    /// Whether the draft touches what only the holder of the lease writes. Marks on calls and answers of persons,
+    /// which leave state and claim alone, are anyone's.
     #[must_use]
     pub fn needs_owner(&self) -> bool {
-        let only_marked = |id: &ToolCallId, changed: &Option<Arc<ToolCall>>| {
+        let stays = |id: &ToolCallId, changed: &Option<Arc<ToolCall>>| {
             let stored = self.rows.calls.get(id).map(|row| &row.value);
             match (stored, changed) {
                 (Some(stored), Some(changed)) => {
-                    changed.cancel_requested && stored.state == changed.state && stored.claim == changed.claim
+                    stored.state == changed.state && stored.claim == changed.claim
                 }
                 _ => false,
             }
@@ -434,10 +442,9 @@ impl<'a> Draft<'a> {
         self.change.core.is_some()
             || !self.change.events.is_empty()
             || self.change.todos.is_some()
-            || !self.change.documents.is_empty()
             || !self.change.file_reads.is_empty()
             || matches!(self.change.lease, LeaseStep::Hold(_))
-            || self.change.calls.iter().any(|(id, changed)| !only_marked(id, changed))
+            || self.change.calls.iter().any(|(id, changed)| !stays(id, changed))
     }
 
     /// Whether the draft gives the lease back.
@@ -498,7 +505,7 @@ impl<'a> Draft<'a> {
     fn open_status(&self) -> Option<Status> {
         self.core().open_execution.as_ref()?;
         let mut calls = self.calls().peekable();
-        let waiting = calls.peek().is_some() && calls.all(|call| call.state.is_suspended());
+        let waiting = calls.peek().is_some() && calls.all(|call| call.is_waiting());
         Some(if waiting { Status::Waiting } else { Status::Running })
     }
 }

@@ -78,18 +78,18 @@ fn an_unknown_block_is_an_error_and_not_lost() {
 
 #[test]
 fn names_are_those_of_serde() {
-    for reason in [
-        StopReason::EndTurn,
-        StopReason::ToolUse,
-        StopReason::MaxTokens,
-        StopReason::StopSequence,
-        StopReason::Refusal,
-        StopReason::ContentFilter,
-        StopReason::Paused,
-        StopReason::Other,
+    for (reason, runs_tools) in [
+        (StopReason::EndTurn, true),
+        (StopReason::ToolUse, true),
+        (StopReason::MaxTokens, true),
+        (StopReason::StopSequence, true),
+        (StopReason::Refusal, false),
+        (StopReason::ContentFilter, false),
+        (StopReason::Paused, false),
+        (StopReason::Other, false),
     ] {
         assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
-        assert_eq!(reason.runs_tools(), reason == StopReason::ToolUse);
+        assert_eq!(reason.runs_tools(), runs_tools, "{reason:?}");
     }
     for block in [
         ContentBlock::from(Text::new("x")),

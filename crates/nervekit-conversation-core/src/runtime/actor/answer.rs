@@ -204,6 +204,7 @@ impl Actor {
     ) {
         let committed = self
             .commit_with(super::commit::Patience::Wait, |draft, _| {
+                draft.guard_mailbox();
                 let call = draft.call(id).ok_or_else(|| CommandError::NotFound(id.into()))?;
                 let mut call = ToolCall::clone(call);
                 let marked = call.cancel_requested || draft.rows().is_marked();

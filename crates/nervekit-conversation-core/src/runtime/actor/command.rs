@@ -1,10 +1,11 @@
 //! Commands, carried out in the task of their conversation.
 
-use nervekit_types::{Digest, InputId};
+use nervekit_types::{AssetId, Digest, InputId};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::commit::{Failure, Patience};
-use super::{Actor, Live, PendingStop, Projection, plan};
+use super::{Actor, Live, Message, PendingStop, Projection, plan};
 use crate::command::{Command, CommandOutcome, CommandRequest, Receipt};
 use crate::error::{CommandError, Subject};
 use crate::event::EventPayload;
@@ -17,7 +18,7 @@ type Answer = oneshot::Sender<Result<Receipt, CommandError>>;
 
 impl Actor {
     pub(super) async fn command(&mut self, request: CommandRequest, answer: Answer) {
-        if self.stale
+        if (self.stale || self.behind)
             && let Err(failure) = self.reload().await
         {
             drop(answer.send(Err(self.error_of(failure))));
@@ -33,15 +34,22 @@ impl Actor {
                 let receipt = Receipt::new(request.id, outcome, self.cursor());
                 self.after_command(&request, receipt, answer);
             }
+            // Another core was faster and has the conversation now: the command is carried out as a write to its
+            // mailbox, by the next life of this task.
+            Err(Failure::Fenced) => {
+                self.give_up(&Failure::Fenced);
+                // The task's own inbox takes it until the task ends.
+                drop(self.sender.send(Message::Command { request: Box::new(request), answer }));
+            }
             Err(failure) => {
-                let lost = matches!(failure, Failure::Fenced | Failure::Gone);
-                if lost {
+                if matches!(failure, Failure::Gone) {
                     self.give_up(&failure);
                 }
                 let error = self.error_of(failure);
                 drop(answer.send(Err(error)));
             }
         }
+        self.behind |= !self.holds_lease();
     }
 
     fn cursor(&self) -> Cursor {
@@ -217,7 +225,7 @@ impl Actor {
             submitter: request.principal.clone(),
             sender_conversation_id: None,
             text: input.text.clone(),
-            images: self.store_images(input).await?,
+            images: self.named_images(input),
             target: input.target,
             wake_when_idle: true,
             accepted_at: self.core.now(),
@@ -227,6 +235,7 @@ impl Actor {
         {
             return Ok(known);
         }
+        self.store_images(&queued, input).await?;
         let accepted = self.accept(request, &queued).await;
         match accepted {
             // Another core accepted an input with this id in between.
@@ -252,44 +261,46 @@ impl Actor {
         request: &CommandRequest,
         queued: &QueuedInput,
     ) -> Result<CommandOutcome, Failure> {
-        let limits = &self.core.limits;
-        let (queue_limit, foreign) = (limits.queue, self.is_foreign());
+        let queue_limit = self.core.limits.queue;
         let input_id = queued.id;
         self.commit_command(request, |draft, planner| {
-            if let DeliveryTarget::Execution { execution_id } = queued.target
-                && draft.core().open_execution.as_ref().is_none_or(|open| open.id != execution_id)
-            {
-                return Err(CommandError::NotOpen(Subject::Execution(execution_id)));
+            if let DeliveryTarget::Execution { execution_id } = queued.target {
+                if draft.core().open_execution.as_ref().is_none_or(|open| open.id != execution_id) {
+                    return Err(CommandError::NotOpen(Subject::Execution(execution_id)));
+                }
+                // It may end meanwhile, elsewhere.
+                draft.guard_core();
             }
             if draft.queue().len() >= queue_limit {
                 return Err(CommandError::invalid(format!("{queue_limit} inputs are waiting already")));
             }
             plan::accept(draft, queued.clone());
-            if !foreign {
-                plan::start(draft, planner);
-            }
+            plan::start(draft, planner);
             let fate = draft.fate(input_id).unwrap_or(InputFate::Queued);
             Ok(CommandOutcome::InputAccepted { input_id, fate })
         })
         .await
     }
 
-    /// Keeps the bytes of images before the batch that names them.
-    async fn store_images(&self, input: &NewInput) -> Result<Vec<Image>, Failure> {
-        let mut images = Vec::new();
-        for image in &input.images {
-            let id = nervekit_types::AssetId::next(&*self.core.ids);
-            let stored = self.core.assets.write(id, image.bytes.clone().into()).await;
+    /// The images as the batch will name them.
+    fn named_images(&self, input: &NewInput) -> Vec<Image> {
+        let named = |image: &crate::input::NewImage| Image {
+            media_type: image.media_type.clone(),
+            asset_id: AssetId::next(&*self.core.ids),
+            digest: Digest::of(&image.bytes),
+        };
+        input.images.iter().map(named).collect()
+    }
+
+    /// Keeps the bytes of images before the batch that names them, and after it is known that there will be one.
+    async fn store_images(&self, queued: &QueuedInput, input: &NewInput) -> Result<(), Failure> {
+        for (named, image) in queued.images.iter().zip(&input.images) {
+            let stored = self.core.assets.write(named.asset_id, image.bytes.clone().into()).await;
             stored.map_err(|error| {
                 Failure::Refused(CommandError::invalid(format!("an image could not be kept: {error}")))
             })?;
-            images.push(Image {
-                media_type: image.media_type.clone(),
-                asset_id: id,
-                digest: Digest::of(&image.bytes),
-            });
         }
-        Ok(images)
+        Ok(())
     }
 
     async fn cancel_input(
@@ -343,25 +354,25 @@ impl Actor {
     }
 
     /// Ends what is under way, so that another core can go on: requests are dropped, tools are told to stop, what
-    /// they come to in time is recorded, the lease is given back.
-    pub(super) async fn close(&mut self) {
+    /// they come to in time is recorded, the lease is given back. Says whether everything that ran is recorded.
+    pub(super) async fn close(&mut self, until: Instant) -> bool {
         self.abort_request();
         for running in self.running.values() {
             running.cancellation.cancel();
         }
-        let until = tokio::time::Instant::now() + self.core.limits.cancellation_grace;
         while !self.running.is_empty() {
             match tokio::time::timeout_at(until, self.tasks.join_next()).await {
                 Ok(Some(Ok(done))) => {
                     if let Err(failure) = self.finish(done).await {
                         self.give_up(&failure);
-                        return;
+                        return false;
                     }
                 }
                 Ok(Some(Err(_))) => {}
                 Ok(None) | Err(_) => break,
             }
         }
+        let recorded = self.running.is_empty();
         self.tasks.abort_all();
         self.live = Live::default();
         if self.holds_lease()
@@ -370,6 +381,7 @@ impl Actor {
             tracing::warn!(conversation = %self.id, %failure, "the lease could not be given back");
         }
         self.feed.close();
+        recorded
     }
 }
 

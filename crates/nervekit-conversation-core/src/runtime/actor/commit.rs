@@ -11,7 +11,7 @@ use super::{Actor, Message, plan};
 use crate::conversation::Lease;
 use crate::error::CommandError;
 use crate::event::{Event, EventPayload, ExecutionState};
-use crate::store::{Change, CommitError, Committed, Draft, FATES, Role, StoreError};
+use crate::store::{Change, CommitError, Committed, Draft, FATES, Role, Rows, StoreError};
 
 /// How often a draft is made anew when others write the same rows.
 const CONFLICTS: u32 = 32;
@@ -92,6 +92,21 @@ impl Actor {
         .await
     }
 
+    /// Gives the lease back unless somebody has written to the mailbox: whoever writes there while another core
+    /// holds the conversation relies on being read. Says whether it is given back; else the rows are those of now.
+    pub(super) async fn release_if_read(&mut self) -> Result<bool, Failure> {
+        let mut draft = Draft::new(&self.rows, Role::Owner, self.core.now());
+        draft.release_lease();
+        draft.guard_mailbox();
+        match self.commit_change(Patience::Wait, draft.finish()).await {
+            Ok(()) => Ok(true),
+            Err(CommitError::Conflict { .. }) => self.reload_patiently().await.map(|()| false),
+            Err(CommitError::Fenced) => Err(Failure::Fenced),
+            Err(CommitError::NotFound) => Err(Failure::Gone),
+            Err(error) => Err(Failure::Store(error.into())),
+        }
+    }
+
     /// Drafts a change on the rows and commits it. If others wrote the same rows, they are read again and the
     /// change is drafted anew.
     pub(super) async fn commit_with<T>(
@@ -101,12 +116,16 @@ impl Actor {
     ) -> Result<T, Failure> {
         let mut conflicts = 0;
         loop {
-            let (answer, change) = self.draft(&plan)?;
+            let foreign = self.is_foreign();
+            let (answer, change) = self.draft(foreign, &plan)?;
             if change.is_empty() {
                 return Ok(answer);
             }
             match self.commit_change(patience, change).await {
-                Ok(()) => return Ok(answer),
+                Ok(()) => {
+                    self.mailed |= foreign;
+                    return Ok(answer);
+                }
                 // The input's id is taken, and stays so.
                 Err(error @ CommitError::Conflict { record: FATES }) => {
                     self.reload().await?;
@@ -128,15 +147,16 @@ impl Actor {
 
     fn draft<T>(
         &self,
+        foreign: bool,
         plan: &impl Fn(&mut Draft<'_>, &plan::Planner<'_>) -> Result<T, CommandError>,
     ) -> Result<(T, Change), Failure> {
-        let mut draft = Draft::new(&self.rows, Role::Owner, self.core.now());
+        let role = if foreign { Role::Mailbox } else { Role::Owner };
+        let mut draft = Draft::new(&self.rows, role, self.core.now());
         let answer = plan(&mut draft, &self.core.planner()).map_err(Failure::Refused)?;
-        if self.is_foreign() {
+        if foreign {
             if draft.needs_owner() {
                 return Err(Failure::Store(self.held()));
             }
-            draft.as_mailbox();
         } else if draft.needs_owner() {
             self.lease_for(&mut draft);
         } else if !draft.releases_lease() {
@@ -151,13 +171,14 @@ impl Actor {
     }
 
     /// Takes, prolongs or gives back the lease along with the change: the first and the last batch of the work
-    /// need no batch of their own.
+    /// need no batch of their own. It is given back only if the mailbox was read to its end.
     fn lease_for(&self, draft: &mut Draft<'_>) {
         let limits = &self.core.limits;
         if self.rests_after(draft) {
             // A dead owner's too: what it left is finished by this very batch.
             if self.rows.lease.as_ref().is_some_and(|lease| !lease.value.released) {
                 draft.release_lease();
+                draft.guard_mailbox();
             }
             return;
         }
@@ -176,17 +197,8 @@ impl Actor {
 
     /// Whether nothing will be under way after this change.
     fn rests_after(&self, draft: &Draft<'_>) -> bool {
-        if self.live.requesting || !self.live.calls.is_empty() {
-            return false;
-        }
-        if plan::should_start(draft, self.core.limits.automatic_executions) {
-            return false;
-        }
-        if draft.core().open_execution.is_none() {
-            return true;
-        }
-        let mut calls = draft.calls().peekable();
-        calls.peek().is_some() && calls.all(|call| call.state.is_suspended() && !call.cancel_requested)
+        let busy = self.live.requesting || !self.live.calls.is_empty();
+        !busy && plan::is_at_rest(draft, self.core.limits.automatic_executions)
     }
 
     async fn commit_change(&mut self, patience: Patience, change: Change) -> Result<(), CommitError> {
@@ -270,13 +282,21 @@ impl Actor {
                 projection.extend(event);
             }
         }
-        self.renew_at = self.holds_lease().then(|| Instant::now() + self.core.limits.lease / 3);
+        self.plan_to_look();
         let rows = &self.rows;
         self.feed.publish(&events, || rows.state());
         if !events.is_empty() {
             self.core.tell_committed();
         }
-        self.core.tell_hooks(&events);
+        self.core.tell_hooks(self.id, &events);
+    }
+
+    /// While this core holds the conversation it looks at the mailbox again and again, whatever else it commits:
+    /// others write there.
+    pub(super) fn plan_to_look(&mut self) {
+        let interval = self.core.limits.lease / 3;
+        self.renew_at =
+            self.holds_lease().then(|| self.renew_at.unwrap_or_else(|| Instant::now() + interval));
     }
 
     fn show_trouble(&self) {
@@ -292,8 +312,13 @@ impl Actor {
     pub(super) async fn reload(&mut self) -> Result<(), Failure> {
         let rows = self.core.store.load(self.id).await.map_err(Failure::Store)?.ok_or(Failure::Gone)?;
         let advanced = rows.core.value.next_event_sequence != self.rows.core.value.next_event_sequence;
+        let holder = |rows: &Rows| rows.lease.as_ref().map(|lease| lease.value.incarnation);
+        if holder(&rows) != holder(&self.rows) && holder(&rows) != Some(self.core.incarnation) {
+            // Another core has had the conversation since.
+            self.live.interrupted = rows.open_execution().is_some();
+        }
         self.rows = rows;
-        self.stale = false;
+        (self.stale, self.behind) = (false, false);
         self.read_policy();
         if advanced {
             // An event of ours whose commit was of unknown fate, or of another core's.
@@ -334,8 +359,9 @@ impl Actor {
         Ok(())
     }
 
-    /// Prolongs the lease, and looks whether others have written to the mailbox meanwhile.
+    /// Looks whether others have written to the mailbox meanwhile, and prolongs the lease.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
+        self.renew_at = None;
         self.reload_patiently().await?;
         if !self.holds_lease() {
             return Err(Failure::Fenced);

@@ -199,15 +199,20 @@ fn todo_words(todos: &[Todo]) -> String {
     lines.join("\n")
 }
 
-/// Whether somebody called the call off: then it is neither started, judged nor repeated, only settled. A draft
-/// that is made anew after a conflict may find the mark that caused it.
-pub(crate) fn is_called_off(draft: &Draft<'_>, call: &ToolCall) -> bool {
-    call.cancel_requested || draft.rows().is_marked()
+/// Whether the call may go on: nobody called it off, and the batch holds only if nobody does meanwhile. One that is
+/// called off is neither started, judged, answered nor repeated, only settled. A draft that is made anew after a
+/// conflict may find the mark that caused it.
+pub(super) fn goes_on(draft: &mut Draft<'_>, call: &ToolCall) -> bool {
+    if call.cancel_requested || draft.rows().is_marked() {
+        return false;
+    }
+    draft.guard_mailbox();
+    true
 }
 
 /// Carries a ready core tool out, in the batch of this draft: no `running` state is ever on disk for it.
 pub(crate) fn effect(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
-    if is_called_off(draft, call) {
+    if !goes_on(draft, call) {
         return;
     }
     match core_effect(draft, call) {
@@ -261,7 +266,7 @@ pub(crate) fn ask(
     request: InputRequest,
     busy: Duration,
 ) {
-    if is_called_off(draft, call) {
+    if !goes_on(draft, call) {
         // Nobody is asked for an execution that ends.
         let mut settlement =
             Settlement::new(CallOutcome::Cancelled, "The call was cancelled when it needed an answer.");
@@ -278,7 +283,7 @@ pub(crate) fn ask(
 
 /// Claims a ready call for this core, before its first outside effect.
 pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
-    if is_called_off(draft, call) || call.state != CallState::Ready {
+    if call.state != CallState::Ready || !goes_on(draft, call) {
         return;
     }
     let mut call = call.clone();
@@ -289,7 +294,7 @@ pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCal
 
 /// Puts a call that another core left running back to ready: its next claim is a new attempt.
 pub(crate) fn repeat(draft: &mut Draft<'_>, call: &ToolCall) {
-    if is_called_off(draft, call) {
+    if !goes_on(draft, call) {
         return;
     }
     let mut call = call.clone();
@@ -368,7 +373,7 @@ pub(crate) fn judged(
     call: &ToolCall,
     evidence: &Arc<Evidence>,
 ) {
-    if is_called_off(draft, call) {
+    if !goes_on(draft, call) {
         return;
     }
     let mut call = call.clone();
@@ -376,7 +381,7 @@ pub(crate) fn judged(
         settle(draft, planner, &call, settlement);
         return;
     }
-    let suspended = call.state.is_suspended();
+    let suspended = call.is_waiting();
     draft.put_call(call);
     if suspended {
         tell_waiting(draft, planner, true);

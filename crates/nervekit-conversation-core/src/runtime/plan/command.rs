@@ -7,14 +7,14 @@ use nervekit_permissions::{
 };
 use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, PrincipalKind, ToolCallId};
 
-use super::call::{Settlement, approval_digest, settle};
+use super::call::{Settlement, approval_digest, goes_on, settle};
 use super::{Planner, input};
 use crate::command::CommandOutcome;
 use crate::error::{CommandError, Subject};
 use crate::event::{CallOutcome, EventPayload, ExecutionState, InterventionKind, UserIntervention};
 use crate::interaction::{InteractionKind, Remember, Resolution, Resolved};
 use crate::runtime::projection::Tail;
-use crate::store::{Draft, NewEvent};
+use crate::store::{Draft, NewEvent, Role};
 use crate::tool_call::{CallState, ToolCall};
 
 /// The name of the conversation's document that holds its overlay.
@@ -118,7 +118,8 @@ fn waiting_call(draft: &Draft<'_>, id: InteractionId) -> Result<ToolCall, Comman
     }
 }
 
-/// Resolves an interaction.
+/// Takes a person's answer in, after which another one is refused, and acts on it. If another core holds the
+/// conversation, that one acts, or whoever holds it next.
 pub(crate) fn resolve(
     draft: &mut Draft<'_>,
     planner: &Planner<'_>,
@@ -149,34 +150,44 @@ pub(crate) fn resolve(
         at: draft.now(),
     });
     let call_id = call.id;
+    draft.put_call(call.clone());
+    if draft.role() == Role::Owner {
+        act_on_answer(draft, planner, &call);
+    }
+    Ok(call_id)
+}
+
+/// Lets the answer that a call has got take effect.
+pub(crate) fn act_on_answer(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
+    let resolved = call.resolution.clone().filter(|_| call.is_answered());
+    let Some(resolved) = resolved.filter(|_| goes_on(draft, call)) else { return };
     tell_resumed(draft, planner);
-    match resolution {
+    match resolved.resolution {
         Resolution::Deny { message, .. } => {
-            let who = if principal.kind() == PrincipalKind::Person { "Denied by a person" } else { "Denied" };
+            let person = resolved.by.kind() == PrincipalKind::Person;
+            let who = if person { "Denied by a person" } else { "Denied" };
             let words = match message {
                 Some(message) => format!("{who}: {message}"),
                 None => format!("{who}."),
             };
-            settle(draft, planner, &call, Settlement::new(CallOutcome::Denied, words));
+            settle(draft, planner, call, Settlement::new(CallOutcome::Denied, words));
         }
         Resolution::Answer { text } if call.claim.is_none() && call.tool_name == "ask_user" => {
-            settle(draft, planner, &call, Settlement::new(CallOutcome::Completed, text.clone()));
+            settle(draft, planner, call, Settlement::new(CallOutcome::Completed, text));
         }
         Resolution::Cancel => {
             settle(
                 draft,
                 planner,
-                &call,
+                call,
                 Settlement::new(CallOutcome::Cancelled, "A person withdrew the request."),
             );
         }
         // Approved, or answered to an executor that takes the answer in.
         Resolution::Approve { .. } | Resolution::Answer { .. } => {
-            call.state = CallState::Ready;
-            draft.put_call(call);
+            draft.put_call(ToolCall { state: CallState::Ready, ..call.clone() });
         }
     }
-    Ok(call_id)
 }
 
 fn check_kind(kind: &InteractionKind, resolution: &Resolution) -> Result<(), CommandError> {

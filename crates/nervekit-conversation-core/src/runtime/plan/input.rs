@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Planner;
 use crate::event::{EventPayload, UserMessageEvent};
 use crate::input::{DeliveryTarget, InputFate, InputSource, QueuedInput};
-use crate::store::{Draft, NewEvent, wakes};
+use crate::store::{Draft, NewEvent, Role, wakes};
 
 /// Accepts an input. A person's clears the pause of its own conversation, and counts executions anew.
 pub(crate) fn accept(draft: &mut Draft<'_>, input: QueuedInput) {
@@ -29,9 +29,22 @@ pub(crate) fn should_start(draft: &Draft<'_>, automatic_limit: u32) -> bool {
             || queue.values().any(|input| input.source == InputSource::User))
 }
 
-/// Starts an execution if the wake rule says so, and delivers what is queued to it. Says whether it did.
+/// Whether nothing is to be done without a person: nothing open and nothing that wakes, or what is open waits for
+/// answers or for the end of a pause.
+pub(crate) fn is_at_rest(draft: &Draft<'_>, automatic_limit: u32) -> bool {
+    let Some(open) = &draft.core().open_execution else { return !should_start(draft, automatic_limit) };
+    let mut calls = draft.calls().peekable();
+    if calls.peek().is_some() {
+        return calls.all(|call| call.is_waiting() && !call.cancel_requested);
+    }
+    let marked = draft.mailbox().cancel_mark.is_some_and(|mark| mark.execution_id == open.id);
+    draft.mailbox().paused && !marked
+}
+
+/// Starts an execution if the wake rule says so, and delivers what is queued to it. Says whether it did. If another
+/// core holds the conversation, that one does.
 pub(crate) fn start(draft: &mut Draft<'_>, planner: &Planner<'_>) -> bool {
-    if !should_start(draft, planner.automatic_limit) {
+    if draft.role() == Role::Mailbox || !should_start(draft, planner.automatic_limit) {
         return false;
     }
     let by_person = draft.queue().values().any(|input| input.source == InputSource::User);
