@@ -145,7 +145,7 @@ impl Ground {
     }
 
     async fn open(&self, delay: Duration) -> (Host, Arc<Recorded>) {
-        let backend = RedbBackend::options(self.store()).open().await.unwrap();
+        let backend = RedbBackend::options(self.store()).lock_wait(DEADLINE).open().await.unwrap();
         let backend = Arc::new(Recorded { backend, changed: Mutex::default(), delay });
         let host = Host::local()
             .home(self.0.join("home"))
@@ -362,7 +362,7 @@ fn response(event: &Event) -> Option<&ToolCallResponse> {
 
 /// What a killed host left that must never begin: calls that were stopped before they were claimed.
 async fn marked(ground: &Ground) -> BTreeSet<ToolCallId> {
-    let backend = RedbBackend::options(ground.store()).open().await.unwrap();
+    let backend = RedbBackend::options(ground.store()).lock_wait(DEADLINE).open().await.unwrap();
     let store = Store::open(Arc::new(backend), Arc::new(SystemIds::default())).await.unwrap();
     let mut marked = BTreeSet::new();
     for record in store.conversations(None, None, 10).await.unwrap() {
@@ -377,7 +377,7 @@ async fn marked(ground: &Ground) -> BTreeSet<ToolCallId> {
 
 /// I1 to I5, and what is known of calls that must not have begun.
 async fn check(ground: &Ground, said: &[(CommandRequest, Receipt)], never: &BTreeSet<ToolCallId>) {
-    let backend = RedbBackend::options(ground.store()).open().await.unwrap();
+    let backend = RedbBackend::options(ground.store()).lock_wait(DEADLINE).open().await.unwrap();
     let store = Store::open(Arc::new(backend), Arc::new(SystemIds::default())).await.unwrap();
     // I2 and I5: chains, heads, the list of unfinished conversations.
     assert_eq!(store.verify().await.unwrap().faults, Vec::<String>::new());

@@ -208,6 +208,8 @@ impl Conversations for ConversationCore {
                     _ => Err(CommandError::invalid("this command needs a conversation")),
                 };
                 let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
+                // Whoever has the answer may close the store.
+                drop(core);
                 drop(answer.send(receipt));
             });
         }

@@ -53,7 +53,9 @@ async fn what_runs_has_the_time_that_is_given_to_the_shutdown() {
         let refused = life.conversation.submit("more").await.unwrap_err();
         assert!(matches!(refused, CommandError::ShuttingDown), "{refused}");
 
-        // What was not over in time is recovered like after a crash.
+        // Nothing holds the store any more, and what was not over in time is recovered like after a crash.
+        drop(life);
+        assert_eq!(Arc::strong_count(&backend), 1);
         let next = open(backend, &world).await;
         let responses = next.responses().await;
         assert_eq!(outcome_of(&responses, "a"), Some(CallOutcome::Indeterminate));

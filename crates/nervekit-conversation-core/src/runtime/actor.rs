@@ -23,7 +23,7 @@ use super::execute::{Cleared, Ran};
 use super::feed::Feed;
 use super::machine::{Live, Step, ToolTraits, View};
 use super::plan::{self, PERMISSIONS, Settlement};
-use super::projection::{Projection, Tail};
+use super::projection::{Projection, Tail, path_to};
 use super::recovery::RecoveryReport;
 use super::request::Answer;
 use crate::command::{CommandRequest, Receipt};
@@ -141,6 +141,14 @@ struct Actor {
     feed: Arc<Feed>,
     /// Set when it cannot go on here; without an error, another core has the conversation now.
     given_up: Option<GivenUp>,
+    closed: Option<Closed>,
+}
+
+/// Whoever shuts down waits for this task, and is told whether everything that ran is recorded.
+#[derive(Debug)]
+struct Closed {
+    done: oneshot::Sender<bool>,
+    recorded: bool,
 }
 
 /// Runs the task of a conversation until nothing is left to do.
@@ -150,13 +158,15 @@ pub(super) async fn run(
     sender: mpsc::UnboundedSender<Message>,
     mut inbox: mpsc::UnboundedReceiver<Message>,
 ) {
+    let mut closed = None;
     loop {
         match load(&core, id).await {
             _ if core.is_closing() => refuse_all(&mut inbox, || CommandError::ShuttingDown),
             Ok((rows, project)) => {
                 let actor = Actor::new(core.clone(), id, sender.clone(), inbox, rows, project);
-                let (rest, failure) = actor.live().await;
+                let (rest, failure, end) = actor.live().await;
                 inbox = rest;
+                closed = end.or(closed);
                 if let Some(error) = failure {
                     refuse_all(&mut inbox, || CommandError::Store(error.again()));
                 }
@@ -165,8 +175,14 @@ pub(super) async fn run(
             Err(None) => refuse_all(&mut inbox, || CommandError::NotFound(Subject::Conversation(id))),
         }
         if core.retire(id, &inbox) {
-            return;
+            break;
         }
+    }
+    // Whoever has the answer may close the store.
+    drop(core);
+    if let Some(Closed { done, recorded }) = closed {
+        // Who shuts down may have stopped waiting.
+        let _ = done.send(recorded);
     }
 }
 
@@ -231,19 +247,21 @@ impl Actor {
             mailed: false,
             feed,
             given_up: None,
+            closed: None,
         };
         actor.read_policy();
         actor.plan_to_look();
         actor
     }
 
-    /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back.
-    async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>) {
+    /// Lives until there is nothing left to do, or until it cannot go on; gives the inbox back, and whoever is to be
+    /// told of the end.
+    async fn live(mut self) -> (mpsc::UnboundedReceiver<Message>, Option<StoreError>, Option<Closed>) {
         while self.given_up.is_none() && self.work().await == Flow::On && self.wait().await == Flow::On {}
         if self.given_up.is_none() && !self.stale {
             self.core.keep_projection(self.id, self.rows.core.value.head, self.projection.take());
         }
-        (self.inbox, self.given_up.and_then(|given_up| given_up.error))
+        (self.inbox, self.given_up.and_then(|given_up| given_up.error), self.closed)
     }
 
     /// Does what is to be done until nothing is left but to wait. Ends when nothing is to be waited for either.
@@ -455,8 +473,7 @@ impl Actor {
             }
             Message::Close { until, done } => {
                 let recorded = self.close(until).await;
-                // Who shuts down may have stopped waiting.
-                let _ = done.send(recorded);
+                self.closed = Some(Closed { done, recorded });
                 return Flow::End;
             }
         }
@@ -470,21 +487,4 @@ async fn at(moment: Option<Instant>) {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
-}
-
-/// The events from the first to the head, along the links.
-fn path_to(
-    events: &[crate::event::Event],
-    head: Option<crate::event::EventLink>,
-) -> Vec<&crate::event::Event> {
-    let mut path = Vec::with_capacity(events.len());
-    let mut link = head;
-    while let Some(at) = link {
-        let found = usize::try_from(at.sequence).ok().and_then(|sequence| events.get(sequence));
-        let Some(event) = found.filter(|event| event.id == at.id) else { break };
-        path.push(event);
-        link = event.previous;
-    }
-    path.reverse();
-    path
 }

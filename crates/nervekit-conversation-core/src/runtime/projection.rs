@@ -208,3 +208,17 @@ fn user_message(event: &UserMessageEvent) -> UserMessage {
     }
     message
 }
+
+/// The events from the first to the head, along the links.
+pub(crate) fn path_to(events: &[Event], head: Option<EventLink>) -> Vec<&Event> {
+    let mut path = Vec::with_capacity(events.len());
+    let mut link = head;
+    while let Some(at) = link {
+        let found = usize::try_from(at.sequence).ok().and_then(|sequence| events.get(sequence));
+        let Some(event) = found.filter(|event| event.id == at.id) else { break };
+        path.push(event);
+        link = event.previous;
+    }
+    path.reverse();
+    path
+}

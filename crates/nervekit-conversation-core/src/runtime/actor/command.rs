@@ -373,7 +373,8 @@ impl Actor {
             }
         }
         let recorded = self.running.is_empty();
-        self.tasks.abort_all();
+        // What is dropped here does not act, nor hold the store, when the shutdown is over.
+        drop(tokio::time::timeout_at(until, self.tasks.shutdown()).await);
         self.live = Live::default();
         if self.holds_lease()
             && let Err(failure) = self.commit_release().await
