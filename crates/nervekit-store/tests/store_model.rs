@@ -16,14 +16,33 @@ use std::time::Duration;
 
 use nervekit_conversation_core::store::{CommitError, Draft, EventRange, Role, Rows, Store};
 use nervekit_conversation_core::{
-    Backend, CallState, EventPayload, ExecutionState, FailureReason, InputFate, Lease, MemoryBackend, Status,
+    Backend, CallState, EventPayload, ExecutionState, FailureReason, InputFate, Interaction, Lease,
+    MemoryBackend, Status, ToolCall,
 };
 use nervekit_store::RedbBackend;
 use nervekit_types::testing::{ManualClock, SeededEntropy, SequenceIds};
 use nervekit_types::{
-    Clock, ConversationId, EventId, ExecutionId, IncarnationId, InputId, ToolCallId, TurnId,
+    Clock, ConversationId, Digest, EventId, ExecutionId, IdSource, IncarnationId, InputId, InteractionId,
+    ToolCallId, TurnId,
 };
 use serde_json::json;
+
+/// A question that this call asks a person.
+fn question(ids: &dyn IdSource, call: &ToolCall) -> Interaction {
+    serde_json::from_value(json!({
+        "id": InteractionId::next(ids),
+        "conversation_id": call.conversation_id,
+        "call_id": call.id,
+        "digest": Digest::of("shown"),
+        "tool_name": call.tool_name,
+        "arguments": call.arguments,
+        "targets": [],
+        "reason": "a person is asked",
+        "kind": { "kind": "question", "question": "Which one?", "options": [] },
+        "opened_at": seed::now(),
+    }))
+    .unwrap()
+}
 
 /// How long a lease lasts.
 const LEASE: Duration = Duration::from_secs(30);
@@ -385,8 +404,9 @@ impl World<'_> {
                 draft.remove_call(*call);
             }
             Step::Suspend(call) => {
-                let mut call = nervekit_conversation_core::ToolCall::clone(draft.call(*call).unwrap());
+                let mut call = ToolCall::clone(draft.call(*call).unwrap());
                 call.state = CallState::AwaitingInput;
+                call.interaction = Some(question(ids, &call));
                 draft.put_call(call);
             }
             Step::End(ending) => {
