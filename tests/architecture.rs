@@ -53,8 +53,8 @@ const EDGES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("outsider", "dev", &[]),
-    ("conformance-sqlite", "normal", &["nervekit-conversation-core", "nervekit-types"]),
-    ("conformance-sqlite", "dev", &["nervekit-conversation-core:testing", "nervekit-types:testing"]),
+    ("desktop-backend", "normal", &["nervekit:demo"]),
+    ("desktop-backend", "dev", &["nervekit:testing"]),
     ("system-tests", "normal", &[]),
     ("system-tests", "dev", &["nervekit-conversation-core", "nervekit-store:redb", "nervekit-types"]),
 ];

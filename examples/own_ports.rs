@@ -1,0 +1,232 @@
+//! A build farm: commands run on its machines, rules, roles and prompts come from the company's own places.
+//!
+//! Shows the ports that a host replaces first, each in a small and complete form: [`Model`], [`TurnResources`],
+//! [`Profiles`], [`Documents`], [`SearchBackend`], [`Processes`] and [`Process`]. What each must hold is in its
+//! documentation. All other ports are replaced in the package `outsider`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use nervekit::conversation::{
+    NewConversation, Profile, Profiles, ResourceError, Resources, TurnRequest, TurnResources,
+};
+use nervekit::harness::{
+    AssistantMessage, ContentBlock, Message, Model, ModelEvent, ModelInfo, ModelRequest, ModelStream,
+    ToolCall,
+};
+use nervekit::permissions::{
+    DocumentError, DocumentId, DocumentOwner, DocumentScope, Documents, PolicyDocument, Risk, Roots,
+    RuleEngine, StoredDocument,
+};
+use nervekit::tools::{
+    EndCause, FunctionTool, Json, OutputSender, Process, ProcessCommand, ProcessEnd, ProcessError,
+    ProcessExit, ProcessRef, Processes, Program, Reattached, SearchBackend, SearchError, SearchHit, catalog,
+};
+use nervekit::types::{ConversationId, Digest};
+use nervekit::{Host, Tool, ToolContext};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::watch;
+
+/// Looks the failure up, runs the build, and reports: three answers, worked out from the request alone.
+#[derive(Debug)]
+struct Foreman(ModelInfo);
+
+impl Model for Foreman {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn stream(&self, request: Arc<ModelRequest>) -> ModelStream {
+        let call = |tool, arguments| {
+            let call = ToolCall::new(format!("call_{}", request.messages.len()), tool, arguments);
+            AssistantMessage::new(vec![ContentBlock::from(call)])
+        };
+        let answer = match request.messages.last() {
+            Some(Message::ToolResult(found)) if found.tool_name == "search" => {
+                call("bash", json!({"command": "make test"}))
+            }
+            Some(Message::ToolResult(ran)) => {
+                let failed = if ran.is_error { "did not run" } else { "ran" };
+                AssistantMessage::text(format!("The build {failed}, as the wiki says."))
+            }
+            _ => call("search", json!({"query": "nightly"})),
+        };
+        stream::iter([Ok(ModelEvent::Finished(answer))]).boxed()
+    }
+}
+
+/// The company's wiki: what agents are told, and what they can look up.
+#[derive(Debug)]
+struct Wiki;
+
+#[async_trait]
+impl TurnResources for Wiki {
+    async fn resolve(&self, request: &TurnRequest) -> Result<Resources, ResourceError> {
+        // The same request gives the same bytes, so that a provider can cache them.
+        let role = request.config.system_prompt.as_deref().unwrap_or("You help.");
+        Ok(Resources::new(role).context("wiki/house-rules", "Builds run on the farm, never elsewhere."))
+    }
+}
+
+#[async_trait]
+impl SearchBackend for Wiki {
+    async fn search(&self, query: &str, limit: usize) -> Result<Vec<SearchHit>, SearchError> {
+        let page = SearchHit::new("The nightly build", "https://wiki.example/nightly").excerpt("`make test`");
+        Ok([page].into_iter().filter(|page| page.title.contains(query)).take(limit).collect())
+    }
+}
+
+/// Who an agent can be.
+#[derive(Debug)]
+struct Roles;
+
+#[async_trait]
+impl Profiles for Roles {
+    async fn profiles(&self, _lead: ConversationId) -> Result<Vec<Profile>, DocumentError> {
+        let builder = Profile::new("builder", "Builder", "Runs builds and says how they went.", "supervised");
+        Ok(vec![builder.system_prompt("You run the nightly build.")])
+    }
+}
+
+/// The directory of the company, which alone says what is allowed. Nobody writes there through an agent.
+#[derive(Debug)]
+struct Directory;
+
+impl Directory {
+    const RULES: &[u8] = br#"{"schemaVersion": 2, "overlays": [{"ruleSetId": "supervised", "rules": [
+        {"id": "farm.make", "decision": "allow", "when": {"toolNames": ["bash"], "commandPrefix": ["make"]}}]}]}"#;
+}
+
+#[async_trait]
+impl Documents for Directory {
+    async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
+        Ok((id.name == "permissions").then(|| StoredDocument::new(Self::RULES).trusted(true)))
+    }
+
+    async fn replace(&self, _: &DocumentId, _: Option<Digest>, _: &[u8]) -> Result<Digest, DocumentError> {
+        Err(DocumentError::Unsupported)
+    }
+
+    async fn trust(&self, _: &DocumentId, _: Digest) -> Result<(), DocumentError> {
+        Err(DocumentError::Unsupported)
+    }
+
+    async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
+        self.read(id).await
+    }
+}
+
+/// Machines that run commands. Here they only say so.
+#[derive(Debug)]
+struct Farm;
+
+#[async_trait]
+impl Processes for Farm {
+    async fn start(
+        &self,
+        command: ProcessCommand,
+        output: OutputSender,
+    ) -> Result<Box<dyn Process>, ProcessError> {
+        let Program::Shell(line) = command.program else { return Err(ProcessError::NotOffered) };
+        println!("farm: machine 7 holds `{line}`");
+        Ok(Box::new(Job {
+            reference: ProcessRef::new("farm", "machine 7", 1, 1, 0),
+            held: Mutex::new(Some((line, output))),
+            end: watch::Sender::new(None),
+        }))
+    }
+
+    async fn reattach(&self, _: &ProcessRef, _: OutputSender) -> Result<Reattached, ProcessError> {
+        // A farm that outlives this program would find the job by its reference.
+        Ok(Reattached::Gone)
+    }
+}
+
+/// A command on a machine. It begins when it is released, once it is on record, and not before.
+#[derive(Debug)]
+struct Job {
+    reference: ProcessRef,
+    held: Mutex<Option<(String, OutputSender)>>,
+    end: watch::Sender<Option<ProcessEnd>>,
+}
+
+impl Job {
+    /// What is behind the gate, for the first who asks.
+    fn take(&self) -> Option<(String, OutputSender)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[async_trait]
+impl Process for Job {
+    fn reference(&self) -> &ProcessRef {
+        &self.reference
+    }
+
+    async fn release(&self) -> Result<(), ProcessError> {
+        let Some((line, output)) = self.take() else { return Err(ProcessError::EndedBeforeRelease) };
+        println!("farm: machine 7 runs `{line}`");
+        output.send("212 tests passed\n".into()).await;
+        self.end.send_replace(Some(ProcessEnd::new(ProcessExit::Code(0), Duration::from_secs(3))));
+        Ok(())
+    }
+
+    async fn wait(&self) -> ProcessEnd {
+        let mut end = self.end.subscribe();
+        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        ended.unwrap_or_else(|| ProcessEnd::new(ProcessExit::Unknown, Duration::ZERO))
+    }
+
+    async fn stop(&self) -> ProcessEnd {
+        if self.take().is_some() {
+            let end = ProcessEnd::new(ProcessExit::Signal(15), Duration::ZERO).cause(EndCause::Stopped);
+            self.end.send_replace(Some(end));
+        }
+        self.wait().await
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Search {
+    query: String,
+}
+
+fn search(wiki: Arc<dyn SearchBackend>) -> FunctionTool<Search> {
+    Tool::function("search", "Searches the wiki.", move |args: Search, _: ToolContext| {
+        let wiki = wiki.clone();
+        async move { Ok(Json(wiki.search(&args.query, 5).await?)) }
+    })
+    .reviewed(Risk::Read)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::current_dir()?.canonicalize()?;
+    let rules = Directory.read(&DocumentId::permissions(DocumentOwner::User(None))).await?;
+    let rules =
+        PolicyDocument::parse(DocumentScope::User, &rules.ok_or("the directory has no rules")?.bytes)?;
+    let host = Host::in_memory()
+        .project(&folder)
+        .without_local_tools()
+        .tool(catalog::bash())
+        .tool(search(Arc::new(Wiki)))
+        .model(Foreman(ModelInfo::new("farm", "foreman")))
+        .processes(Farm)
+        .resources(Wiki)
+        .permissions(RuleEngine::new(Roots::new().project(&folder)).user_document(rules))
+        .unattended()
+        .open()
+        .await?;
+    let lead = ConversationId::from_key("nightly");
+    let role = Roles.profiles(lead).await?.into_iter().next().ok_or("there is no role")?;
+    let mut config = host.config().clone();
+    (config.rule_set_id, config.system_prompt) = (role.rule_set, role.system_prompt);
+    let new = NewConversation::new(host.project().id(), config).id(lead).title(role.name);
+    let outcome = host.project().create_conversation(new).await?.ask("Run the nightly build.").await?;
+    println!("{}", outcome.into_text()?);
+    Ok(())
+}
