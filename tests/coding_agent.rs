@@ -18,22 +18,12 @@ use nervekit::store::RedbBackend;
 use nervekit::types::{ConversationId, SystemIds};
 use serde_json::Value;
 
+#[path = "support/example.rs"]
+mod example;
+
 /// How long anything may take before a test gives up.
 const DEADLINE: Duration = Duration::from_secs(120);
 const REPORT: &str = "NERVE_REPORT.md";
-
-/// The example, which cargo builds beside the tests.
-fn binary() -> PathBuf {
-    let target = std::env::current_exe().unwrap();
-    let built = target.parent().and_then(Path::parent).unwrap().join("examples/coding_agent");
-    assert!(
-        built.exists(),
-        "`{}` is missing: `cargo build --example coding_agent --features demo,terminal` makes it, and so does a run \
-         of all tests",
-        built.display()
-    );
-    built
-}
 
 /// A project, a home, and a `wc` that leaves a trace each time it begins.
 struct Ground {
@@ -81,7 +71,7 @@ impl Ground {
 
     /// The example over this home, with nobody at its input.
     fn agent(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = example::command("coding_agent");
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         command
             .arg("--home")
@@ -250,7 +240,7 @@ fn wrong_use_is_told() {
         (&["--resume", "nonsense"], "nonsense"),
         (&["--pace", "fast"], "--pace"),
     ] {
-        let mut command = Command::new(binary());
+        let mut command = example::command("coding_agent");
         command.args(arguments).current_dir(ground.project());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (code, out, err) = run(command);
@@ -270,7 +260,7 @@ fn wrong_use_is_told() {
 fn a_home_inside_the_project_is_refused() {
     let ground = Ground::new();
     let before = ground.files();
-    let mut command = Command::new(binary());
+    let mut command = example::command("coding_agent");
     command.args(["--home", "inside", "--project"]).arg(ground.project()).current_dir(ground.project());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (code, _, err) = run(command);
