@@ -123,14 +123,14 @@ fn wrong_use_and_a_broken_policy_are_told_before_anything_runs() {
 /// The support desk, with its chat at both ends of a pipe.
 struct Desk {
     child: Child,
-    said: ChildStdin,
+    said: Option<ChildStdin>,
     posts: BufReader<ChildStdout>,
 }
 
 impl Desk {
     fn open() -> Self {
         let mut child = example::command("own_gateway").stdin(Stdio::piped()).spawn().unwrap();
-        let (said, posts) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (said, posts) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, said, posts }
     }
 
@@ -143,19 +143,26 @@ impl Desk {
     /// Answers a request, and returns what the desk posts next.
     fn say(&mut self, request: &Value, digest: &Value, user: &str, approve: bool) -> Value {
         let reply = json!({"interaction": request["interaction"], "digest": digest, "user": user, "approve": approve});
-        writeln!(self.said, "{reply}").unwrap();
+        self.write(&reply.to_string())
+    }
+
+    fn write(&mut self, line: &str) -> Value {
+        writeln!(self.said.as_mut().unwrap(), "{line}").unwrap();
         self.next()
     }
 
-    /// The outcome, after the chat has ended.
-    fn end(mut self) -> Value {
-        drop(self.said);
-        let mut line = String::new();
-        self.posts.read_line(&mut line).unwrap();
+    /// How the work ended; with it, the desk closes.
+    fn ending(mut self) -> Value {
+        let post = self.next();
+        assert_eq!(post["post"], "outcome", "{post}");
         assert!(self.child.wait().unwrap().success());
-        let post: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(post["post"], "outcome");
         post["outcome"]["ending"].clone()
+    }
+
+    /// The same when the chat has ended first.
+    fn ending_without_a_chat(mut self) -> Value {
+        self.said = None;
+        self.ending()
     }
 }
 
@@ -169,12 +176,11 @@ fn an_approval_in_the_chat_counts_for_what_was_shown_only() {
     // The digest of something else: the request is shown as it is, and still waits.
     let other = json!(nervekit::types::Digest::of("something else"));
     assert_eq!(desk.say(&request, &other, "mallory", true), request);
-    writeln!(desk.said, "yes, please").unwrap();
-    assert_eq!(desk.next()["post"], "refused");
+    assert_eq!(desk.write("yes, please")["post"], "refused");
 
     let accepted = desk.say(&request, &request["digest"], "alice", true);
     assert_eq!(accepted["post"], "accepted");
-    assert_eq!(desk.end()["text"], "Order 4711 is cancelled.");
+    assert_eq!(desk.ending()["text"], "Order 4711 is cancelled.");
 }
 
 #[test]
@@ -182,14 +188,14 @@ fn a_denial_in_the_chat_reaches_the_model() {
     let mut desk = Desk::open();
     let request = desk.next();
     assert_eq!(desk.say(&request, &request["digest"], "alice", false)["post"], "accepted");
-    assert_eq!(desk.end()["text"], "Order 4711 could not be cancelled.");
+    assert_eq!(desk.ending()["text"], "Order 4711 could not be cancelled.");
 }
 
 #[test]
 fn when_the_chat_is_gone_what_waits_is_called_off() {
     let mut desk = Desk::open();
     assert_eq!(desk.next()["post"], "request");
-    assert_eq!(desk.end()["ending"], "cancelled");
+    assert_eq!(desk.ending_without_a_chat()["ending"], "cancelled");
 }
 
 #[test]

@@ -82,29 +82,48 @@ async fn app(
     let mut unfinished = None;
     for record in host.conversations(Page::new(20)).await? {
         let badge = badge(&host, record.id).await?;
-        show(&format!("{}  {}\n", record.id, badge.unwrap_or("done")));
+        show(&format!("{}  {}\n", record.id, badge.map_or("done", Badge::words)));
         unfinished = unfinished.or(badge.map(|badge| (record.id, badge)));
     }
     let conversation = match unfinished {
         Some((id, _)) => host.conversation(id),
         None => host.start(PROMPT).await?,
     };
-    if matches!(unfinished, Some((_, "interrupted"))) {
+    if let Some((_, Badge::Interrupted)) = unfinished {
         conversation.continue_processing().await?;
     }
     follow(&conversation, &mut clicks).await
 }
 
 /// What the list shows beside a conversation that the last run of the app left unfinished.
-async fn badge(host: &Host, id: ConversationId) -> Result<Option<&'static str>, Error> {
+#[derive(Clone, Copy, Debug)]
+enum Badge {
+    WaitsForYou,
+    Interrupted,
+    GoesOn,
+}
+
+impl Badge {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::WaitsForYou => "waits for you",
+            Self::Interrupted => "interrupted",
+            Self::GoesOn => "goes on",
+        }
+    }
+}
+
+/// The badge of a conversation, from what recovery reported.
+async fn badge(host: &Host, id: ConversationId) -> Result<Option<Badge>, Error> {
     let report = host.recovery();
-    let waits = host.interactions().await?.iter().any(|request| request.conversation_id == id);
-    Ok(match () {
-        () if waits => Some("waits for you"),
-        () if report.interrupted.contains(&id) => Some("interrupted"),
-        () if report.resumed.contains(&id) || report.delivered.contains(&id) => Some("goes on"),
-        () => None,
-    })
+    if host.interactions().await?.iter().any(|request| request.conversation_id == id) {
+        return Ok(Some(Badge::WaitsForYou));
+    }
+    if report.interrupted.contains(&id) {
+        return Ok(Some(Badge::Interrupted));
+    }
+    let goes_on = report.resumed.contains(&id) || report.delivered.contains(&id);
+    Ok(goes_on.then_some(Badge::GoesOn))
 }
 
 /// Shows one conversation until its work ends.
