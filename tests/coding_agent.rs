@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ use serde_json::Value;
 #[path = "support/example.rs"]
 mod example;
 
-/// How long anything may take before a test gives up.
-const DEADLINE: Duration = Duration::from_secs(120);
+use example::{DEADLINE, ended, read_all, run};
+
 const REPORT: &str = "NERVE_REPORT.md";
 
 /// A project, a home, and a `wc` that leaves a trace each time it begins.
@@ -118,40 +118,6 @@ impl Ground {
         collect(&self.project(), &mut found, &self.project());
         found
     }
-}
-
-/// Waits for the end of a process, and gives up on one that does not end.
-fn ended(mut child: Child) -> Output {
-    let mut pipes = (child.stdout.take(), child.stderr.take());
-    let errors = std::thread::spawn(move || read_all(pipes.1.take()));
-    let output = std::thread::spawn(move || read_all(pipes.0.take()));
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if begun.elapsed() > DEADLINE {
-            child.kill().unwrap();
-            panic!("it did not end: {}", String::from_utf8_lossy(&output.join().unwrap()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    Output { status, stdout: output.join().unwrap(), stderr: errors.join().unwrap() }
-}
-
-fn read_all(pipe: Option<impl std::io::Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        pipe.read_to_end(&mut bytes).unwrap();
-    }
-    bytes
-}
-
-/// Runs to the end: exit code, what was printed, what went wrong.
-fn run(mut command: Command) -> (i32, String, String) {
-    let output = ended(command.spawn().unwrap());
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
-    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 /// Reads until a text was printed.

@@ -3,7 +3,7 @@
 //! The quickstart is in `readme.rs`; the web service, the desktop app and the terminal have tests of their own.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

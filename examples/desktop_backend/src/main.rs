@@ -50,13 +50,12 @@ fn main() -> ExitCode {
     let app = app(&project, &data, runtime.handle().clone(), clicks);
     let ended = window.run(app, |click| drop(clicked.send(click)));
     match ended {
-        Some(Ok(())) => ExitCode::SUCCESS,
         Some(Err(error)) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
-        // What was under way is on disk. Nothing has to be ended in an orderly way.
-        None => ExitCode::SUCCESS,
+        // Done, or closed. What was under way is on disk; nothing has to be ended in an orderly way.
+        Some(Ok(())) | None => ExitCode::SUCCESS,
     }
 }
 
@@ -132,9 +131,7 @@ async fn follow(conversation: &Conversation, clicks: &mut UnboundedReceiver<Stri
     let mut updates = conversation.follow(snapshot.cursor).await?;
     while let Some(update) = updates.next().await {
         match update? {
-            Update::Text { delta, .. } => {
-                show(&delta.split('\n').map(display).collect::<Vec<_>>().join("\n"))
-            }
+            Update::Text { delta, .. } => show_text(&delta),
             Update::Interaction(request) => dialog(conversation, &request, clicks).await?,
             Update::Finished(outcome) => {
                 outcome.into_text()?;
@@ -163,6 +160,12 @@ async fn dialog(
         _ => conversation.deny(request, None).await?,
     };
     Ok(())
+}
+
+/// Draws text of the model; control characters are shown, not obeyed.
+fn show_text(text: &str) {
+    let lines: Vec<String> = text.split('\n').map(display).collect();
+    show(&lines.join("\n"));
 }
 
 /// Draws. A window that cannot be drawn is no reason to stop the work.

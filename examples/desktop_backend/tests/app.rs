@@ -1,6 +1,6 @@
 //! The app, used as a person uses it: clicked at, closed, and killed.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
