@@ -13,8 +13,7 @@ use nervekit::conversation::{
     NewConversation, Profile, Profiles, ResourceError, Resources, TurnRequest, TurnResources,
 };
 use nervekit::harness::{
-    AssistantMessage, ContentBlock, Message, Model, ModelEvent, ModelInfo, ModelRequest, ModelStream,
-    ToolCall,
+    AssistantMessage, Message, Model, ModelEvent, ModelInfo, ModelRequest, ModelStream, ToolCall,
 };
 use nervekit::permissions::{
     DocumentError, DocumentId, DocumentOwner, DocumentScope, Documents, PolicyDocument, Risk, Roots,
@@ -31,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Looks the failure up, runs the build, and reports: three answers, worked out from the request alone.
+/// Looks the build up, runs it, and reports: worked out from the request alone.
 #[derive(Debug)]
 struct Foreman(ModelInfo);
 
@@ -41,18 +40,15 @@ impl Model for Foreman {
     }
 
     fn stream(&self, request: Arc<ModelRequest>) -> ModelStream {
-        let call = |tool, arguments| {
-            let call = ToolCall::new(format!("call_{}", request.messages.len()), tool, arguments);
-            AssistantMessage::new(vec![ContentBlock::from(call)])
-        };
+        let call = |tool, arguments| AssistantMessage::new(vec![ToolCall::new(tool, tool, arguments).into()]);
         let answer = match request.messages.last() {
             Some(Message::ToolResult(found)) if found.tool_name == "search" => {
                 call("bash", json!({"command": "make test"}))
             }
-            Some(Message::ToolResult(ran)) => {
-                let failed = if ran.is_error { "did not run" } else { "ran" };
-                AssistantMessage::text(format!("The build {failed}, as the wiki says."))
+            Some(Message::ToolResult(ran)) if ran.is_error => {
+                AssistantMessage::text("The build did not run.")
             }
+            Some(Message::ToolResult(_)) => AssistantMessage::text("The build ran, as the wiki says."),
             _ => call("search", json!({"query": "nightly"})),
         };
         stream::iter([Ok(ModelEvent::Finished(answer))]).boxed()

@@ -3,7 +3,7 @@
 mod builder;
 mod folder;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ pub struct Host {
     api: Arc<dyn Conversations>,
     project: Project,
     config: ConversationConfig,
+    home: Option<PathBuf>,
     recovery: Arc<RecoveryReport>,
 }
 
@@ -98,6 +99,21 @@ impl Host {
     #[must_use]
     pub const fn config(&self) -> &ConversationConfig {
         &self.config
+    }
+
+    /// The folder that conversations are kept below, unless they are kept in memory or in a backend of the host's.
+    ///
+    /// Tools are kept away from its subfolder `data`, by rules that only a person can set aside.
+    ///
+    /// ```
+    /// use std::path::PathBuf;
+    /// fn secrets(host: &nervekit::Host) -> Option<PathBuf> {
+    ///     Some(host.home()?.join("data/session.secret"))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// The project that [`start`](Self::start) works in; without a folder if none was given.

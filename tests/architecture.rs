@@ -56,7 +56,11 @@ const EDGES: &[(&str, &str, &[&str])] = &[
     ("desktop-backend", "normal", &["nervekit:demo"]),
     ("desktop-backend", "dev", &["nervekit:testing"]),
     ("system-tests", "normal", &[]),
-    ("system-tests", "dev", &["nervekit-conversation-core", "nervekit-store:redb", "nervekit-types"]),
+    (
+        "system-tests",
+        "dev",
+        &["nervekit:demo", "nervekit-conversation-core", "nervekit-store:redb", "nervekit-types"],
+    ),
 ];
 
 /// What a crate may ask of tokio. Nothing asks for processes, signals, files or everything.

@@ -310,6 +310,7 @@ impl HostBuilder {
             .clone()
             .unwrap_or_else(|| Arc::new(RuleEngine::new(self.roots(folders.as_ref()))));
         let project = folders.as_ref().and_then(|folders| folders.project.clone());
+        let home = folders.filter(|_| matches!(self.kept, Kept::Home)).map(|folders| folders.home);
         let config = self.config.clone();
         let builder = ConversationCore::builder(backend, models, permissions, tools).assets(assets);
         let (core, recovery) = self.wire(builder).open_with_report().await?;
@@ -322,7 +323,7 @@ impl HostBuilder {
             nervekit_conversation_core::CommandError::Store(error) => BuildError::from(error),
             other => BuildError::from(StoreError::damaged(other.to_string())),
         })?;
-        Ok(Host { core, api, project, config, recovery: Arc::new(recovery) })
+        Ok(Host { core, api, project, config, home, recovery: Arc::new(recovery) })
     }
 
     fn folders(&self, problems: &mut Vec<BuildProblem>) -> Option<Folders> {

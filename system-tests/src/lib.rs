@@ -1,4 +1,5 @@
-//! Tests that need more than Rust and bash: root, mounts in a namespace of their own, another uid.
+//! Tests that need more than Rust and bash: root, mounts in a namespace of their own, another uid, headless Chromium.
 //!
-//! `.ci/run` runs them as root on Linux: `cargo nextest run -p system-tests`. A test that does not find what it
-//! needs fails and says so; none is skipped.
+//! `.ci/run system` installs what they need and runs them as root on Linux, with
+//! `cargo nextest run --workspace --all-features -E 'package(system-tests)'`, which also builds an example that some
+//! of them run. A test that does not find what it needs fails and says so; none is skipped.

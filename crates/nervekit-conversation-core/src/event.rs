@@ -1,6 +1,7 @@
 //! Events: the append-only facts of a conversation.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nervekit_harness::{AssistantMessage, ProviderErrorKind};
@@ -311,7 +312,7 @@ pub struct ToolCallResponse {
     /// What a transcript card shows.
     pub user: UserProjection,
     /// How the permission engine decided, kept for ever.
-    pub supervision: Option<Evidence>,
+    pub supervision: Option<Arc<Evidence>>,
     /// What a person was asked and answered.
     pub resolution: Option<Resolved>,
     /// The complete result, where it is larger than what the model reads.

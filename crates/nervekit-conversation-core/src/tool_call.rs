@@ -1,6 +1,7 @@
 //! Unfinished tool calls.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nervekit_permissions::{CallOrigin, Evidence, Mode};
 use nervekit_tools::ProcessRef;
@@ -123,7 +124,7 @@ pub struct ToolCall {
     /// How far it has come.
     pub state: CallState,
     /// How the permission engine decided.
-    pub supervision: Option<Evidence>,
+    pub supervision: Option<Arc<Evidence>>,
     /// What a person is asked, while it is suspended.
     pub interaction: Option<Interaction>,
     /// What a person answered.

@@ -228,7 +228,7 @@ pub struct ConversationState {
     /// The conversation.
     pub conversation: ConversationRecord,
     /// Its settings.
-    pub config: ConversationConfig,
+    pub config: Arc<ConversationConfig>,
     /// What waits to be delivered, in order.
     pub queue: Vec<QueuedInput>,
     /// What a person is asked, oldest first.

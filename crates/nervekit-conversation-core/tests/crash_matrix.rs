@@ -64,7 +64,10 @@ impl Picture {
 
     fn row(&self, key: &str) -> Option<&nervekit_conversation_core::ToolCall> {
         let rows = self.rows.as_ref()?;
-        rows.calls.values().map(|row| &row.value).find(|call| key_of(&call.tool_name, &call.arguments) == key)
+        rows.calls
+            .values()
+            .map(|row| &*row.value)
+            .find(|call| key_of(&call.tool_name, &call.arguments) == key)
     }
 
     fn settled(&self, key: &str) -> Option<CallOutcome> {

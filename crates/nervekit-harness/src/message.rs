@@ -31,8 +31,8 @@ pub use usage::Usage;
 pub enum Message {
     /// From the user, or from the runtime on the user's side.
     User(UserMessage),
-    /// From the model.
-    Assistant(AssistantMessage),
+    /// From the model; shared, since the history holds it too.
+    Assistant(Arc<AssistantMessage>),
     /// The one result of one tool call.
     ToolResult(ToolResultMessage),
 }
@@ -73,6 +73,12 @@ impl From<UserMessage> for Arc<Message> {
 
 impl From<AssistantMessage> for Message {
     fn from(message: AssistantMessage) -> Self {
+        Self::Assistant(Arc::new(message))
+    }
+}
+
+impl From<Arc<AssistantMessage>> for Message {
+    fn from(message: Arc<AssistantMessage>) -> Self {
         Self::Assistant(message)
     }
 }

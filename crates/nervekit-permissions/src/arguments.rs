@@ -1,6 +1,6 @@
 //! The arguments of a call, parsed once.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use nervekit_types::{Digest, Retry};
@@ -181,7 +181,7 @@ pub(crate) fn canonical(value: &Value, text: &mut String) {
                 if index > 0 {
                     text.push(',');
                 }
-                text.push_str(&Value::from(key.as_str()).to_string());
+                quoted(key, text);
                 text.push(':');
                 canonical(value, text);
             }
@@ -197,7 +197,22 @@ pub(crate) fn canonical(value: &Value, text: &mut String) {
             }
             text.push(']');
         }
-        scalar => text.push_str(&scalar.to_string()),
+        Value::String(string) => quoted(string, text),
+        scalar => {
+            // Writing to a text does not fail.
+            let _ = write!(text, "{scalar}");
+        }
+    }
+}
+
+/// Writes a JSON string; most have nothing to escape.
+fn quoted(string: &str, text: &mut String) {
+    if string.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        let _ = write!(text, "{}", Value::from(string));
+    } else {
+        text.push('"');
+        text.push_str(string);
+        text.push('"');
     }
 }
 

@@ -88,7 +88,7 @@ impl DecidedTarget {
 #[non_exhaustive]
 pub struct Evaluation {
     /// Why; it holds the decision.
-    pub evidence: Evidence,
+    pub evidence: Arc<Evidence>,
     /// What the call affects, with the means to use it.
     pub targets: Vec<DecidedTarget>,
 }
@@ -96,8 +96,8 @@ pub struct Evaluation {
 impl Evaluation {
     /// Answers without targets.
     #[must_use]
-    pub fn new(evidence: Evidence) -> Self {
-        Self { evidence, targets: Vec::new() }
+    pub fn new(evidence: impl Into<Arc<Evidence>>) -> Self {
+        Self { evidence: evidence.into(), targets: Vec::new() }
     }
 
     /// Sets the targets.
@@ -108,7 +108,7 @@ impl Evaluation {
     }
 
     /// Returns the decision.
-    pub const fn decision(&self) -> Decision {
+    pub fn decision(&self) -> Decision {
         self.evidence.decision
     }
 

@@ -1,5 +1,7 @@
 //! Remembering an answer.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
@@ -114,7 +116,7 @@ impl SuggestedRule {
 #[non_exhaustive]
 pub struct Grant {
     /// The evidence of the prompt: it names the rule set that was in force then.
-    pub evidence: Evidence,
+    pub evidence: Arc<Evidence>,
     /// The suggestion that was chosen.
     pub suggestion: SuggestedRule,
     /// `Allow` or `Deny`; `Prompt` for a guardrail that asks every time.
@@ -130,8 +132,13 @@ pub struct Grant {
 impl Grant {
     /// Asks to remember an answer, in a document that does not exist yet.
     #[must_use]
-    pub fn new(evidence: Evidence, suggestion: SuggestedRule, decision: Decision, scope: GrantScope) -> Self {
-        Self { evidence, suggestion, decision, scope, guardrail: false, document: None }
+    pub fn new(
+        evidence: impl Into<Arc<Evidence>>,
+        suggestion: SuggestedRule,
+        decision: Decision,
+        scope: GrantScope,
+    ) -> Self {
+        Self { evidence: evidence.into(), suggestion, decision, scope, guardrail: false, document: None }
     }
 
     /// Makes it a guardrail of the user: "never", or "always ask".

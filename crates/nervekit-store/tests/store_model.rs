@@ -385,7 +385,7 @@ impl World<'_> {
                 draft.remove_call(*call);
             }
             Step::Suspend(call) => {
-                let mut call = draft.call(*call).unwrap().clone();
+                let mut call = nervekit_conversation_core::ToolCall::clone(draft.call(*call).unwrap());
                 call.state = CallState::AwaitingInput;
                 draft.put_call(call);
             }

@@ -120,7 +120,7 @@ type Validate = dyn Fn(&EffectiveArguments) -> Result<Effective, ArgumentError> 
 /// ```
 #[derive(Clone)]
 pub struct ArgumentType {
-    schema: Value,
+    schema: Arc<Value>,
     validate: Arc<Validate>,
 }
 
@@ -132,6 +132,7 @@ impl ArgumentType {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
         schema::close(&mut schema);
+        let schema = Arc::new(schema);
         let known = schema.clone();
         let validate = move |arguments: &EffectiveArguments| {
             let mut value = arguments.as_value().clone();
@@ -166,12 +167,12 @@ impl ArgumentType {
         schema: Value,
         validate: impl Fn(&EffectiveArguments) -> Result<Effective, ArgumentError> + Send + Sync + 'static,
     ) -> Self {
-        Self { schema, validate: Arc::new(validate) }
+        Self { schema: Arc::new(schema), validate: Arc::new(validate) }
     }
 
     /// The JSON Schema (draft 2020-12) that the model reads.
     #[must_use]
-    pub const fn schema(&self) -> &Value {
+    pub fn schema(&self) -> &Value {
         &self.schema
     }
 

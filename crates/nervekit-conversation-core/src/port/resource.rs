@@ -25,9 +25,9 @@ pub struct TurnRequest {
     /// The turn.
     pub turn_id: TurnId,
     /// The settings of the turn.
-    pub config: ConversationConfig,
+    pub config: Arc<ConversationConfig>,
     /// The project.
-    pub project: ProjectRecord,
+    pub project: Arc<ProjectRecord>,
     /// The folder relative paths start from.
     pub working_directory: Option<PathBuf>,
     /// The tools that exist now, by name.
@@ -48,9 +48,10 @@ impl TurnRequest {
     pub fn new(
         conversation_id: ConversationId,
         turn_id: TurnId,
-        config: ConversationConfig,
-        project: ProjectRecord,
+        config: impl Into<Arc<ConversationConfig>>,
+        project: impl Into<Arc<ProjectRecord>>,
     ) -> Self {
+        let (config, project) = (config.into(), project.into());
         let working_directory = config.working_directory.clone().or_else(|| project.directory.clone());
         Self { conversation_id, turn_id, config, project, working_directory, tools: Vec::new() }
     }

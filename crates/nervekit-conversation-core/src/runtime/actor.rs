@@ -390,8 +390,8 @@ impl Actor {
         })
     }
 
-    fn call(&self, id: ToolCallId) -> Option<ToolCall> {
-        self.rows.calls.get(&id).map(|row| row.value.clone())
+    fn call(&self, id: ToolCallId) -> Option<Arc<ToolCall>> {
+        self.rows.calls.get(&id).map(|row| Arc::clone(&row.value))
     }
 
     async fn act(&mut self, step: Step) -> Result<(), Failure> {
@@ -439,7 +439,7 @@ impl Actor {
             Step::SettleCancelled(id) => {
                 self.forget(id);
                 self.with_call(id, |draft, planner, call| {
-                    plan::settle(draft, planner, &call, Settlement::cancelled());
+                    plan::settle(draft, planner, call, Settlement::cancelled());
                 })
                 .await
             }
@@ -448,7 +448,7 @@ impl Actor {
                 self.note_indeterminate(id);
                 self.end_left_process(id).await;
                 self.with_call(id, |draft, planner, call| {
-                    plan::settle(draft, planner, &call, Settlement::indeterminate());
+                    plan::settle(draft, planner, call, Settlement::indeterminate());
                 })
                 .await
             }
@@ -488,11 +488,11 @@ impl Actor {
     async fn with_call(
         &mut self,
         id: ToolCallId,
-        change: impl Fn(&mut crate::store::Draft<'_>, &plan::Planner<'_>, ToolCall),
+        change: impl Fn(&mut crate::store::Draft<'_>, &plan::Planner<'_>, &ToolCall),
     ) -> Result<(), Failure> {
         self.commit(|draft, planner| {
             if let Some(call) = draft.call(id).cloned() {
-                change(draft, planner, call);
+                change(draft, planner, &call);
             }
             Ok(())
         })
@@ -620,7 +620,7 @@ impl Actor {
 
     fn spawn_run(
         &mut self,
-        call: ToolCall,
+        call: Arc<ToolCall>,
         admitted: impl Future<Output = Result<Cleared, Settlement>> + Send + 'static,
     ) {
         let (id, attempt) = (call.id, call.claim.as_ref().map_or(0, |claim| claim.attempt));
@@ -670,7 +670,8 @@ impl Actor {
 
     /// Ends the process that another core left running for a call, if it verifiably is that one.
     async fn end_left_process(&self, id: ToolCallId) {
-        let Some(process) = self.call(id).and_then(|call| call.claim).and_then(|claim| claim.process) else {
+        let Some(process) = self.call(id).and_then(|call| call.claim.clone()).and_then(|claim| claim.process)
+        else {
             return;
         };
         let (output, _receiver) = nervekit_tools::OutputSender::channel();

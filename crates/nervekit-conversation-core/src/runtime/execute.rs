@@ -80,7 +80,11 @@ pub(crate) async fn judge(
 
 /// Clears a ready call: evaluates it once more under the current documents, where only a denial changes anything,
 /// then takes its permit, then its locks.
-pub(crate) async fn clear(core: Arc<Inner>, call: ToolCall, scope: CallScope) -> Result<Cleared, Settlement> {
+pub(crate) async fn clear(
+    core: Arc<Inner>,
+    call: Arc<ToolCall>,
+    scope: CallScope,
+) -> Result<Cleared, Settlement> {
     let evaluation = match judge(&core, &call, scope).await {
         Ok(evaluation) if call.claim.is_some() => may_repeat(evaluation),
         Ok(evaluation) => still_the_same(&call, evaluation),
@@ -114,7 +118,7 @@ fn still_the_same(call: &ToolCall, evaluation: Evaluation) -> Result<Evaluation,
         Decision::Allow if !approved => return Ok(evaluation),
         Decision::Allow | Decision::Prompt => {}
     }
-    let now = ToolCall { supervision: Some(evaluation.evidence.clone()), ..call.clone() };
+    let now = ToolCall { supervision: Some(evaluation.evidence.clone()), ..ToolCall::clone(call) };
     if approval_digest(&now) == approval_digest(call) {
         return Ok(evaluation);
     }
@@ -153,7 +157,7 @@ fn written_paths(targets: &[DecidedTarget]) -> impl Iterator<Item = &DecidedPath
 /// What a call is run with, besides what was cleared.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub(crate) call: ToolCall,
+    pub(crate) call: Arc<ToolCall>,
     pub(crate) cancellation: Cancellation,
     pub(crate) progress: Progress,
     pub(crate) assets: Arc<BTreeSet<AssetId>>,

@@ -264,7 +264,7 @@ impl View<'_> {
 
 /// The calls in the order of their place in the message.
 fn calls_in_order(rows: &Rows) -> Vec<&ToolCall> {
-    let mut calls: Vec<&ToolCall> = rows.calls.values().map(|row| &row.value).collect();
+    let mut calls: Vec<&ToolCall> = rows.calls.values().map(|row| &*row.value).collect();
     calls.sort_by_key(|call| (call.content_index, call.id));
     calls
 }

@@ -143,7 +143,7 @@ impl Projection {
             self.open = Some(OpenMessage { message, results: BTreeMap::new(), following: Vec::new() });
         } else {
             self.tail = Tail::Answered;
-            self.messages.push(Message::Assistant((*message).clone()));
+            self.messages.push(Message::from(message));
         }
     }
 
@@ -195,7 +195,7 @@ impl OpenMessage {
             })
             .collect();
         self.results.extend(missing);
-        messages.push(Message::Assistant((*self.message).clone()));
+        messages.push(Message::from(self.message));
         self.results.into_values().for_each(|result| messages.push(result));
         self.following.into_iter().for_each(|message| messages.push(message));
     }

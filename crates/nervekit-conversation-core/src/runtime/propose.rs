@@ -182,7 +182,7 @@ async fn look_at(
     };
     let evaluation = evaluate(core, proposed).await;
     let verdict = Verdict::Decided {
-        evidence: Box::new(evaluation.evidence.clone()),
+        evidence: evaluation.evidence.clone(),
         core_tool: definition.handled_by == HandledBy::Core,
         replay_safe: definition.replay_safe && definition.execution == nervekit_tools::Execution::Parallel,
     };

@@ -8,6 +8,7 @@ use crate::event::{Event, EventPayload};
 use crate::interaction::Interaction;
 use crate::query::{EventPage, Page, PageMark, Query, Snapshot, ToolCallView, View};
 use crate::store::{EventRange, Rows};
+use crate::tool_call::ToolCall;
 use crate::update::Cursor;
 
 /// How many events are read at once while looking for one.
@@ -54,7 +55,7 @@ async fn rows(inner: &Inner, id: ConversationId) -> Result<Rows, QueryError> {
 fn snapshot(rows: &Rows) -> Snapshot {
     Snapshot {
         state: rows.state(),
-        calls: rows.calls.values().map(|call| call.value.clone()).collect(),
+        calls: rows.calls.values().map(|call| ToolCall::clone(&call.value)).collect(),
         todos: rows.todos.as_ref().map(|todos| todos.value.clone()).unwrap_or_default(),
         cursor: Cursor::after(rows.core.value.next_event_sequence),
     }
@@ -169,7 +170,7 @@ async fn tool_call(
 ) -> Result<ToolCallView, QueryError> {
     let rows = rows(inner, id).await?;
     if let Some(call) = rows.calls.get(&call_id) {
-        return Ok(ToolCallView::Unfinished(Box::new(call.value.clone())));
+        return Ok(ToolCallView::Unfinished(Box::new(ToolCall::clone(&call.value))));
     }
     let mut before = rows.core.value.next_event_sequence;
     while before > 0 {

@@ -26,7 +26,7 @@ pub(crate) struct TurnSnapshot {
     pub(crate) conversation_id: ConversationId,
     pub(crate) turn_id: TurnId,
     pub(crate) attempt: u32,
-    pub(crate) config: ConversationConfig,
+    pub(crate) config: Arc<ConversationConfig>,
     pub(crate) project: Arc<ProjectRecord>,
     pub(crate) messages: Messages,
     pub(crate) images: Arc<BTreeSet<AssetId>>,
@@ -73,14 +73,14 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
         Ok(model) => model,
         Err(error) => return Answer::failed(FailureReason::Resources, error.to_string()),
     };
-    let info = model.model.info().clone();
+    let info = model.model.info();
     let catalog = core.tools.tools();
     let resources = match resources(&core, &turn, &catalog).await {
         Ok(resources) => resources,
         Err(message) => return Answer::failed(FailureReason::Resources, message),
     };
-    let offer = core.offer(&catalog, OfferTerms::of(&turn, &resources, &info));
-    let mut request = build(&turn, &resources, &offer, &info).thinking(model.thinking);
+    let offer = core.offer(&catalog, OfferTerms::of(&turn, &resources, info));
+    let mut request = build(&turn, &resources, &offer, info).thinking(model.thinking);
     match images(&core, &turn.images).await {
         Ok(assets) => request = request.assets(Arc::new(assets)),
         Err(message) => return Answer::failed(FailureReason::Resources, message),
@@ -90,7 +90,7 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
         Ok(Some(note)) => request.messages.push(UserMessage::text(note).origin(Origin::Runtime)),
         Err(words) => return Answer::failed(FailureReason::Refused, words),
     }
-    let message = match stream(&core, &feed, &turn, model.model, request).await {
+    let message = match stream(&core, &feed, &turn, model.model.clone(), request).await {
         Ok(message) => message,
         Err(error) => return Answer::Provider(error),
     };
@@ -98,7 +98,7 @@ pub(crate) async fn request(core: Arc<Inner>, feed: Arc<Feed>, turn: TurnSnapsho
         core.observe("after_model_response", hook.after_model_response(turn.conversation_id, &message)).await;
     }
     let elapsed = core.instant().duration_since(started);
-    Answer::Proposed(Box::new(propose(&core, &turn, &offer.tools, message, elapsed, cost(&info)).await))
+    Answer::Proposed(Box::new(propose(&core, &turn, &offer.tools, message, elapsed, cost(info)).await))
 }
 
 /// What a message costs, in millionths of a US dollar, where prices are known.
@@ -122,7 +122,7 @@ fn micros(dollars: f64) -> u64 {
 async fn resources(core: &Inner, turn: &TurnSnapshot, catalog: &Catalog) -> Result<Resources, String> {
     let names = catalog.iter().map(|tool| tool.definition().name().to_owned()).collect();
     let request =
-        TurnRequest::new(turn.conversation_id, turn.turn_id, turn.config.clone(), (*turn.project).clone())
+        TurnRequest::new(turn.conversation_id, turn.turn_id, turn.config.clone(), turn.project.clone())
             .tools(names);
     let resolved = super::supervisor::guard(core.resources.resolve(&request)).await;
     match resolved {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nervekit_types::{BatchId, ConversationId, Digest};
+use nervekit_types::{BatchId, ConversationId};
 
 use super::change::{Change, LeaseStep, Role};
 use super::record::{self, IndexEntry, Record, RecordError};
@@ -20,6 +20,9 @@ use crate::store::row::{CoreRow, MailboxRow};
 /// the largest events fit.
 const MAX_BATCH_BYTES: u64 = 16 * 1024 * 1024;
 
+/// The length in bytes that few records exceed: their buffer need not grow.
+const TYPICAL_RECORD: usize = 4 * 1024;
+
 /// How often a place in the event index is tried when another store over the same backend took it.
 const INDEX_ATTEMPTS: u32 = 64;
 
@@ -31,6 +34,9 @@ pub struct Batch {
     writes: Vec<Write>,
     appended: Vec<IndexEntry>,
     parts: Vec<Part>,
+    /// Where records are written before their length is known: a value is then one piece of memory of that
+    /// length.
+    scratch: Vec<u8>,
     /// Why a record cannot be stored: then nothing is.
     unwritable: Option<Box<RecordError>>,
 }
@@ -40,7 +46,8 @@ pub struct Batch {
 struct Part {
     conversation_id: ConversationId,
     change: Change,
-    chain_hash: Option<Digest>,
+    /// The command it remembers, as it is stored.
+    outcome: Option<(u8, Bytes)>,
     listed: bool,
 }
 
@@ -55,8 +62,15 @@ pub struct Committed {
 }
 
 impl Batch {
-    pub(super) const fn new(id: BatchId) -> Self {
-        Self { id, writes: Vec::new(), appended: Vec::new(), parts: Vec::new(), unwritable: None }
+    pub(super) fn new(id: BatchId) -> Self {
+        Self {
+            id,
+            writes: Vec::new(),
+            appended: Vec::new(),
+            parts: Vec::new(),
+            scratch: Vec::with_capacity(TYPICAL_RECORD),
+            unwritable: None,
+        }
     }
 
     /// The batch's id.
@@ -69,17 +83,39 @@ impl Batch {
         self.writes.push(Write::new(table, key, change).expect(expect));
     }
 
-    fn put(&mut self, table: Table, key: Bytes, expect: Expect, value: Result<Vec<u8>, RecordError>) {
-        match value {
-            Ok(value) => self.write(table, key, expect, RowChange::Put(value.into())),
-            Err(error) => self.unwritable = Some(Box::new(error)),
+    /// Puts a record. Returns its bytes, unless it cannot be stored.
+    fn put<T: Record>(&mut self, table: Table, key: Bytes, expect: Expect, value: &T) -> Option<Bytes> {
+        self.scratch.clear();
+        let written = value.write(&mut self.scratch);
+        self.put_scratch(table, key, expect, written)
+    }
+
+    /// Puts what stands in the scratch.
+    fn put_scratch(
+        &mut self,
+        table: Table,
+        key: Bytes,
+        expect: Expect,
+        written: Result<(), RecordError>,
+    ) -> Option<Bytes> {
+        if let Err(error) = written {
+            self.unwritable = Some(Box::new(error));
+            return None;
         }
+        let value = Bytes::copy_from_slice(&self.scratch);
+        self.put_bytes(table, key, expect, value.clone());
+        Some(value)
+    }
+
+    /// Puts what is stored as it is.
+    fn put_bytes(&mut self, table: Table, key: Bytes, expect: Expect, value: impl Into<Bytes>) {
+        self.write(table, key, expect, RowChange::Put(value.into()));
     }
 
     /// Puts a row, or deletes it if there is nothing to put.
     fn put_or_delete<T: Record>(&mut self, table: Table, key: Bytes, expect: Expect, value: Option<&T>) {
         match value {
-            Some(value) => self.put(table, key, expect, value.encode()),
+            Some(value) => drop(self.put(table, key, expect, value)),
             None => self.write(table, key, expect, RowChange::Delete),
         }
     }
@@ -87,7 +123,7 @@ impl Batch {
     /// Adds a project, or replaces the one that was read with this version.
     pub fn project(&mut self, project: &ProjectRecord, read: Option<CommitNumber>) {
         let expect = read.map_or(Expect::Absent, Expect::Version);
-        self.put(key::PROJECTS, key::project(project.id), expect, project.encode());
+        self.put(key::PROJECTS, key::project(project.id), expect, project);
     }
 
     /// Adds a conversation without events to a project that was read with this version.
@@ -101,11 +137,11 @@ impl Batch {
     ) {
         let project = core.project_id;
         self.write(key::PROJECTS, key::project(project), Expect::Version(project_read), RowChange::Keep);
-        self.put(key::CORE, key::of(id), Expect::Absent, core.encode());
-        self.put(key::MAILBOX, key::of(id), Expect::Absent, mailbox.encode());
-        self.put(key::CONFIG, key::of(id), Expect::Absent, config.encode());
+        self.put(key::CORE, key::of(id), Expect::Absent, core);
+        self.put(key::MAILBOX, key::of(id), Expect::Absent, mailbox);
+        self.put(key::CONFIG, key::of(id), Expect::Absent, config);
         let place = key::project_conversation(project, id);
-        self.put(key::PROJECT_CONVERSATIONS, place, Expect::Absent, Ok(Vec::new()));
+        self.put_bytes(key::PROJECT_CONVERSATIONS, place, Expect::Absent, Bytes::new());
     }
 
     /// Adds a change of a conversation, drafted on these rows.
@@ -121,21 +157,21 @@ impl Batch {
         }
         let id = rows.id;
         self.lease(rows, &change);
-        let (core, chain_hash) = self.events(rows, &mut change);
-        if let Some(core) = core {
-            self.put(key::CORE, key::of(id), Expect::Version(rows.core.version), core.encode());
+        self.events(rows, &mut change);
+        if let Some(core) = &change.core {
+            self.put(key::CORE, key::of(id), Expect::Version(rows.core.version), core);
         }
         if let Some(mailbox) = &change.mailbox {
-            self.put(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), mailbox.encode());
+            self.put(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), mailbox);
         } else if change.guards_mailbox {
             self.write(key::MAILBOX, key::of(id), Expect::Version(rows.mailbox.version), RowChange::Keep);
         }
         if let Some(config) = &change.config {
-            self.put(key::CONFIG, key::of(id), Expect::Version(rows.config.version), config.encode());
+            self.put(key::CONFIG, key::of(id), Expect::Version(rows.config.version), config);
         }
         for (call, changed) in &change.calls {
             let expect = rows.calls.get(call).map_or(Expect::Absent, |row| Expect::Version(row.version));
-            self.put_or_delete(key::CALLS, key::call(id, *call), expect, changed.as_ref());
+            self.put_or_delete(key::CALLS, key::call(id, *call), expect, changed.as_deref());
         }
         for (at, changed) in &change.queue {
             let expect = rows.queue.get(at).map_or(Expect::Absent, |row| Expect::Version(row.version));
@@ -145,27 +181,28 @@ impl Batch {
             // The mailbox row's version guards these: a fate changes only with the queue. One that is new is new
             // for ever: an id that somebody else has used meanwhile is not used again.
             let expect = if rows.queued(*input).is_some() { Expect::Any } else { Expect::Absent };
-            self.put(key::FATES, key::fate(id, *input), expect, fate.encode());
+            self.put(key::FATES, key::fate(id, *input), expect, fate);
         }
-        if let Some((slot, outcome)) = &change.outcome {
-            self.put(key::OUTCOMES, key::outcome(id, *slot), Expect::Any, outcome.encode());
-        }
+        let outcome = change.outcome.take().and_then(|(slot, outcome)| {
+            let value = self.put(key::OUTCOMES, key::outcome(id, slot), Expect::Any, &outcome)?;
+            Some((slot, value))
+        });
         if let Some(todos) = &change.todos {
-            self.put(key::TODOS, key::of(id), Expect::Any, todos.encode());
+            self.put(key::TODOS, key::of(id), Expect::Any, todos);
         }
         for (name, content) in &change.documents {
             let expect = rows.documents.get(name).map_or(Expect::Absent, |row| Expect::Version(row.version));
-            self.put(key::DOCUMENTS, key::document(id, name), expect, Ok(content.clone()));
+            self.put_bytes(key::DOCUMENTS, key::document(id, name), expect, content.clone());
         }
         for read in &change.file_reads {
-            self.put(key::FILE_READS, key::file_read(id, &read.path), Expect::Any, read.encode());
+            self.put(key::FILE_READS, key::file_read(id, &read.path), Expect::Any, read);
         }
         for (digest, bytes) in &change.policies {
             let place = Bytes::copy_from_slice(digest.as_bytes());
-            self.put(key::POLICIES, place, Expect::Any, Ok(bytes.clone()));
+            self.put_bytes(key::POLICIES, place, Expect::Any, bytes.clone());
         }
         let listed = self.list(rows, &change);
-        self.parts.push(Part { conversation_id: id, change, chain_hash, listed });
+        self.parts.push(Part { conversation_id: id, change, outcome, listed });
         Ok(())
     }
 
@@ -176,25 +213,25 @@ impl Batch {
         let place = key::of(rows.id);
         let expect = rows.lease.as_ref().map_or(Expect::Absent, |lease| Expect::Version(lease.version));
         match change.lease {
-            LeaseStep::Hold(lease) => self.put(key::LEASES, place, expect, lease.encode()),
+            LeaseStep::Hold(lease) => drop(self.put(key::LEASES, place, expect, &lease)),
             LeaseStep::Release => {
                 if let Some(lease) = &rows.lease {
-                    self.put(key::LEASES, place, expect, lease.value.given_back().encode());
+                    self.put(key::LEASES, place, expect, &lease.value.given_back());
                 }
             }
             LeaseStep::Keep => self.write(key::LEASES, place, expect, RowChange::Keep),
         }
     }
 
-    /// Writes the events, chained, and returns the core row with the last hash.
-    fn events(&mut self, rows: &Rows, change: &mut Change) -> (Option<CoreRow>, Option<Digest>) {
-        let Some(mut core) = change.core.clone() else { return (None, None) };
-        for event in &mut change.events {
-            let value = record::encode_event(event, core.chain_hash);
+    /// Writes the events, chained, and tells the core row the last hash.
+    fn events(&mut self, rows: &Rows, change: &mut Change) {
+        let Change { core: Some(core), events, .. } = change else { return };
+        for event in events.iter_mut() {
+            let written = record::write_event(event, core.chain_hash, &mut self.scratch);
             core.chain_hash = event.chain_hash;
-            self.put(key::EVENTS, key::event(rows.id, event.sequence), Expect::Absent, value);
+            self.put_scratch(key::EVENTS, key::event(rows.id, event.sequence), Expect::Absent, written);
         }
-        if let (Some(first), Some(last)) = (change.events.first(), change.events.last()) {
+        if let (Some(first), Some(last)) = (events.first(), events.last()) {
             self.appended.push(IndexEntry {
                 conversation_id: rows.id,
                 lead: core.parent_conversation_id,
@@ -203,8 +240,6 @@ impl Batch {
                 last: last.sequence,
             });
         }
-        let chain_hash = core.chain_hash;
-        (Some(core), Some(chain_hash))
     }
 
     /// Keeps the list of unfinished conversations, and says whether this one belongs on it.
@@ -226,7 +261,7 @@ impl Batch {
         let waits = kept.chain(change.queue.values().flatten()).any(|input| wakes(mailbox, input));
         let place = key::of(rows.id);
         if (works && !worked) || (waits && !waited) {
-            self.put(key::UNFINISHED, place, Expect::Any, Ok(Vec::new()));
+            self.put_bytes(key::UNFINISHED, place, Expect::Any, Bytes::new());
         } else if (worked && !works) || (waited && !waits) {
             if change.core.is_none() {
                 let version = Expect::Version(rows.core.version);
@@ -362,7 +397,7 @@ impl Rows {
     }
 
     fn apply_part(&mut self, part: Part, number: CommitNumber) {
-        let Part { change, chain_hash, listed, .. } = part;
+        let Part { change, outcome, listed, .. } = part;
         self.listed = listed;
         match change.lease {
             LeaseStep::Hold(lease) => self.lease = Some(Versioned::new(lease, number)),
@@ -371,15 +406,14 @@ impl Rows {
             }
             LeaseStep::Keep => {}
         }
-        if let Some(mut core) = change.core {
-            core.chain_hash = chain_hash.unwrap_or(core.chain_hash);
+        if let Some(core) = change.core {
             self.core = Versioned::new(core, number);
         }
         if let Some(mailbox) = change.mailbox {
             self.mailbox = Versioned::new(mailbox, number);
         }
         if let Some(config) = change.config {
-            self.config = Versioned::new(config, number);
+            self.config = Versioned::new(Arc::new(config), number);
         }
         for (id, call) in change.calls {
             match call {
@@ -393,8 +427,8 @@ impl Rows {
                 None => self.queue.remove(&at),
             };
         }
-        if let Some((slot, outcome)) = change.outcome {
-            self.outcomes.insert(slot, Versioned::new(outcome, number));
+        if let Some((slot, outcome)) = outcome {
+            self.outcomes.insert(slot, outcome);
         }
         if let Some(todos) = change.todos {
             self.todos = Some(Versioned::new(todos, number));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nervekit_types::{Digest, EventId, ExecutionId, IncarnationId, InputId, Timestamp, ToolCallId, TurnId};
 
@@ -80,7 +81,7 @@ pub struct Change {
     pub(super) guards_mailbox: bool,
     pub(super) config: Option<ConversationConfig>,
     pub(super) events: Vec<Event>,
-    pub(super) calls: BTreeMap<ToolCallId, Option<ToolCall>>,
+    pub(super) calls: BTreeMap<ToolCallId, Option<Arc<ToolCall>>>,
     pub(super) queue: BTreeMap<u64, Option<QueuedInput>>,
     pub(super) fates: BTreeMap<InputId, Fate>,
     pub(super) outcome: Option<(u8, OutcomeRow)>,
@@ -205,12 +206,12 @@ impl<'a> Draft<'a> {
 
     /// The settings, to change.
     pub fn config_mut(&mut self) -> &mut ConversationConfig {
-        self.change.config.get_or_insert_with(|| self.rows.config.value.clone())
+        self.change.config.get_or_insert_with(|| (*self.rows.config.value).clone())
     }
 
     /// The call as it will be.
     #[must_use]
-    pub fn call(&self, id: ToolCallId) -> Option<&ToolCall> {
+    pub fn call(&self, id: ToolCallId) -> Option<&Arc<ToolCall>> {
         match self.change.calls.get(&id) {
             Some(changed) => changed.as_ref(),
             None => self.rows.calls.get(&id).map(|row| &row.value),
@@ -218,7 +219,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The calls as they will be, in the order of their ids.
-    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+    pub fn calls(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
         let stored = self.rows.calls.values().map(|row| &row.value);
         let kept = stored.filter(|call| !self.change.calls.contains_key(&call.id));
         kept.chain(self.change.calls.values().flatten())
@@ -227,7 +228,7 @@ impl<'a> Draft<'a> {
     /// Writes a call.
     pub fn put_call(&mut self, mut call: ToolCall) {
         call.updated_at = self.now;
-        self.change.calls.insert(call.id, Some(call));
+        self.change.calls.insert(call.id, Some(Arc::new(call)));
     }
 
     /// Removes a call.
@@ -361,10 +362,9 @@ impl<'a> Draft<'a> {
     pub fn mark_cancelled(&mut self) {
         let Some(execution_id) = self.core().open_execution.as_ref().map(|open| open.id) else { return };
         self.mailbox_mut().cancel_mark = Some(CancelMark { execution_id });
-        let open: Vec<ToolCall> = self.calls().filter(|call| !call.cancel_requested).cloned().collect();
-        for mut call in open {
-            call.cancel_requested = true;
-            self.put_call(call);
+        let open: Vec<_> = self.calls().filter(|call| !call.cancel_requested).cloned().collect();
+        for call in open {
+            self.put_call(ToolCall { cancel_requested: true, ..Arc::unwrap_or_clone(call) });
         }
     }
 
@@ -422,7 +422,7 @@ impl<'a> Draft<'a> {
     /// Whether the draft touches what only the holder of the lease writes. Marks on calls are anyone's.
     #[must_use]
     pub fn needs_owner(&self) -> bool {
-        let only_marked = |id: &ToolCallId, changed: &Option<ToolCall>| {
+        let only_marked = |id: &ToolCallId, changed: &Option<Arc<ToolCall>>| {
             let stored = self.rows.calls.get(id).map(|row| &row.value);
             match (stored, changed) {
                 (Some(stored), Some(changed)) => {

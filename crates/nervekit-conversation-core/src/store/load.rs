@@ -1,11 +1,12 @@
 //! Reading: each method is one consistent read of the backend.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nervekit_types::{ConversationId, Digest, InputId, ProjectId, ToolCallId};
 
 use super::record::{self, IndexEntry, Record};
-use super::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, Versioned};
+use super::row::{CoreRow, Fate, FileRead, MailboxRow, Rows, Versioned};
 use super::{NEWEST_RECORD_VERSION, OLDEST_RECORD_VERSION, Store, StoreError, key};
 use crate::backend::{Change, Expect, Range, Row, Table, Write, WriteSet};
 use crate::conversation::{ConversationConfig, ConversationRecord, Lease, ProjectRecord, Todo};
@@ -119,11 +120,15 @@ impl Store {
             id,
             core,
             mailbox: first::<MailboxRow>(&mailbox)?.ok_or_else(|| missing("mailbox"))?,
-            config: first::<ConversationConfig>(&config)?.ok_or_else(|| missing("config"))?,
+            config: first::<Arc<ConversationConfig>>(&config)?.ok_or_else(|| missing("config"))?,
             lease: first::<Lease>(&lease)?,
-            calls: keyed(&calls, |key| key::last_id(key).map(ToolCallId::from_raw), decoded::<ToolCall>)?,
+            calls: keyed(
+                &calls,
+                |key| key::last_id(key).map(ToolCallId::from_raw),
+                decoded::<Arc<ToolCall>>,
+            )?,
             queue: keyed(&queue, key::sequence, decoded::<QueuedInput>)?,
-            outcomes: keyed(&outcomes, |key| key.last().copied(), decoded::<OutcomeRow>)?,
+            outcomes: keyed(&outcomes, |key| key.last().copied(), |row| Ok(row.value.clone()))?,
             todos: first::<Vec<Todo>>(&todos)?,
             documents: keyed(
                 &documents,

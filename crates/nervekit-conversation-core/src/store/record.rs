@@ -13,6 +13,8 @@ mod json;
 mod tests;
 mod v1;
 
+use std::sync::Arc;
+
 use nervekit_types::{ConversationId, Digest, EventId, ProjectId};
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +34,31 @@ pub(crate) trait Record: Sized {
     /// The name under which it is stored.
     const KIND: &'static str;
 
-    /// The bytes to store. What they say is what [`decode`](Self::decode) returns; what it could not return is
-    /// refused.
-    fn encode(&self) -> Result<Vec<u8>, RecordError>;
+    /// Appends the bytes to store. What they say is what [`decode`](Self::decode) returns; what it could not
+    /// return is refused.
+    fn write(&self, bytes: &mut Vec<u8>) -> Result<(), RecordError>;
+
+    /// The bytes to store, by themselves.
+    fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        let mut bytes = Vec::with_capacity(256);
+        self.write(&mut bytes)?;
+        Ok(bytes)
+    }
 
     /// Reads stored bytes of any version.
     fn decode(bytes: &[u8]) -> Result<Self, RecordError>;
+}
+
+impl<T: Record> Record for Arc<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn write(&self, bytes: &mut Vec<u8>) -> Result<(), RecordError> {
+        T::write(self, bytes)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        T::decode(bytes).map(Self::new)
+    }
 }
 
 macro_rules! records {
@@ -45,8 +66,8 @@ macro_rules! records {
         $(impl Record for $type {
             const KIND: &'static str = $kind;
 
-            fn encode(&self) -> Result<Vec<u8>, RecordError> {
-                json::write($kind, Vec::new(), |serializer| <$form as v1::Form>::write(self, serializer))
+            fn write(&self, bytes: &mut Vec<u8>) -> Result<(), RecordError> {
+                json::write($kind, bytes, |serializer| <$form as v1::Form>::write(self, serializer))
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
@@ -97,17 +118,21 @@ pub(crate) const CHAIN_START: Digest = Digest::from_bytes([0; HASH]);
 /// The length of a chain hash.
 const HASH: usize = 32;
 
-/// The value to store of an event that follows one with this hash. The event is told its own.
-pub(crate) fn encode_event(event: &mut Event, previous: Digest) -> Result<Vec<u8>, RecordError> {
-    let start = previous.as_bytes().to_vec();
-    let mut value = json::write(Event::KIND, start, |serializer| {
-        <v1::event::Event as v1::Form>::write(event, serializer)
-    })?;
-    event.chain_hash = Digest::of(&value);
-    if let Some(hash) = value.first_chunk_mut() {
+/// Writes the value to store of an event that follows one with this hash, in place of what the bytes were. The
+/// event is told its own hash.
+pub(crate) fn write_event(
+    event: &mut Event,
+    previous: Digest,
+    bytes: &mut Vec<u8>,
+) -> Result<(), RecordError> {
+    bytes.clear();
+    bytes.extend_from_slice(previous.as_bytes());
+    event.write(bytes)?;
+    event.chain_hash = Digest::of(&*bytes);
+    if let Some(hash) = bytes.first_chunk_mut() {
         *hash = *event.chain_hash.as_bytes();
     }
-    Ok(value)
+    Ok(())
 }
 
 /// Reads the value of an event; whether it is the one that was written is for [`check_event`].

@@ -1,12 +1,17 @@
 //! The rows of a conversation, as its holder knows them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use memchr::memmem;
 use nervekit_harness::Usage;
 use nervekit_types::{
     CommandId, ConversationId, Digest, ExecutionId, InputId, ProjectId, Timestamp, ToolCallId,
 };
 
+use super::StoreError;
+use super::record::Record as _;
 use crate::backend::CommitNumber;
 use crate::command::CommandOutcome;
 use crate::conversation::{
@@ -128,15 +133,16 @@ pub struct Rows {
     /// What anyone may write.
     pub mailbox: Versioned<MailboxRow>,
     /// Its settings.
-    pub config: Versioned<ConversationConfig>,
+    pub config: Versioned<Arc<ConversationConfig>>,
     /// Who may write the core row.
     pub lease: Option<Versioned<Lease>>,
     /// Calls that are not settled.
-    pub calls: BTreeMap<ToolCallId, Versioned<ToolCall>>,
+    pub calls: BTreeMap<ToolCallId, Versioned<Arc<ToolCall>>>,
     /// Inputs that are not delivered, by acceptance sequence.
     pub queue: BTreeMap<u64, Versioned<QueuedInput>>,
-    /// The last commands, by slot.
-    pub outcomes: BTreeMap<u8, Versioned<OutcomeRow>>,
+    /// The last commands, by slot, as they are stored: there are up to 64 whenever work on a conversation begins,
+    /// and next to never is one of them looked for.
+    pub outcomes: BTreeMap<u8, Bytes>,
     /// The list of things to do.
     pub todos: Option<Versioned<Vec<Todo>>>,
     /// The conversation's documents, by name.
@@ -181,9 +187,16 @@ impl Rows {
     }
 
     /// The command with this id, if it is among the last ones.
-    #[must_use]
-    pub fn outcome(&self, id: CommandId) -> Option<&OutcomeRow> {
-        self.outcomes.values().map(|row| &row.value).find(|row| row.command_id == id)
+    pub fn outcome(&self, id: CommandId) -> Result<Option<OutcomeRow>, StoreError> {
+        let name = id.to_string();
+        let named = self.outcomes.values().filter(|bytes| memmem::find(bytes, name.as_bytes()).is_some());
+        for bytes in named {
+            let row = OutcomeRow::decode(bytes).map_err(Box::new)?;
+            if row.command_id == id {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
     }
 
     /// The queued input with this id.

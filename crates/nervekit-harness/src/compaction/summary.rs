@@ -1,6 +1,7 @@
 //! The request for a summary, and its answer.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::compaction::{Compaction, CompactionError, CompactionPlan, FileList};
 use crate::estimate::{TokenEstimator, message_tokens};
@@ -169,7 +170,7 @@ pub fn apply(
         return Err(CompactionError::NotSmaller { before: plan.tokens_before, after: tokens_after });
     }
     let kept = plan.messages.iter().skip(plan.first_kept).cloned().map(|message| match message {
-        Message::Assistant(answer) => Message::Assistant(answer.usage(Usage::default())),
+        Message::Assistant(answer) => Arc::unwrap_or_clone(answer).usage(Usage::default()).into(),
         other => other,
     });
     let messages = std::iter::once(message).chain(kept).collect::<Messages>();

@@ -178,7 +178,7 @@ fn scenario_14_a_missing_rule_set_falls_back_to_the_baseline() {
         ("baseline", "mine")
     );
     assert!(!evidence.rememberable() && evidence.suggestions.is_empty());
-    assert_eq!(evidence.fallback.unwrap().would_deny.len(), 1);
+    assert_eq!(evidence.fallback.as_ref().unwrap().would_deny.len(), 1);
     // Disabled and of another mode: the same.
     world.sets.push(RuleSet::new("mine").rule(Rule::new("all", Allow)).enabled(false));
     assert_eq!(world.bash("ls"), Prompt);
@@ -460,7 +460,10 @@ fn planning_that_the_model_entered_never_widens() {
     assert_eq!(engine.evaluate(world.call(&fetch(), url.clone())).decision(), Allow);
     let evaluation = engine.evaluate(planned(&fetch(), url));
     assert_eq!(evaluation.decision(), Prompt);
-    assert_eq!(evaluation.evidence.until_confirmed.unwrap().winner.unwrap().rule.id, "supervised.rest");
+    assert_eq!(
+        evaluation.evidence.until_confirmed.as_ref().unwrap().winner.as_ref().unwrap().rule.id,
+        "supervised.rest"
+    );
     assert_eq!(
         engine.evaluate(planned(&write(), json!({"path": world.path("plans/a.md")}))).decision(),
         Allow

@@ -15,7 +15,7 @@ use crate::runtime::plan::{Settlement, Took};
 use crate::runtime::propose::Prepared;
 use crate::runtime::request::Answer;
 use crate::store::StoreError;
-use crate::tool_call::CallState;
+use crate::tool_call::{CallState, ToolCall};
 
 impl Actor {
     pub(super) async fn finish(&mut self, done: Done) -> Result<(), Failure> {
@@ -144,7 +144,7 @@ impl Actor {
         self.forget(id);
         self.with_call(id, |draft, planner, call| {
             if matches!(call.state, CallState::Supervising | CallState::Ready) {
-                plan::settle(draft, planner, &call, settlement.clone());
+                plan::settle(draft, planner, call, settlement.clone());
             }
         })
         .await
@@ -174,7 +174,7 @@ impl Actor {
                 return;
             }
             match ran {
-                Ran::Settled(settlement) => plan::settle(draft, planner, &call, settlement.clone()),
+                Ran::Settled(settlement) => plan::settle(draft, planner, call, settlement.clone()),
                 Ran::NeedsInput(request, busy) => plan::ask(draft, planner, call, request.clone(), *busy),
             }
         })
@@ -204,8 +204,8 @@ impl Actor {
     ) {
         let committed = self
             .commit_with(super::commit::Patience::Wait, |draft, _| {
-                let call = draft.call(id).cloned();
-                let mut call = call.ok_or_else(|| CommandError::NotFound(id.into()))?;
+                let call = draft.call(id).ok_or_else(|| CommandError::NotFound(id.into()))?;
+                let mut call = ToolCall::clone(call);
                 let marked = call.cancel_requested || draft.rows().is_marked();
                 match &mut call.claim {
                     Some(claim) if claim.attempt == attempt && !marked => {

@@ -50,7 +50,10 @@ impl Actor {
 
     /// The answer to a command that was carried out before.
     fn known(&self, request: &CommandRequest) -> Option<Result<Receipt, CommandError>> {
-        let known = self.rows.outcome(request.id)?;
+        let known = match self.rows.outcome(request.id) {
+            Ok(known) => known?,
+            Err(error) => return Some(Err(CommandError::Store(error))),
+        };
         if known.request != request_digest(request) {
             return Some(Err(CommandError::AlreadyExists(Subject::Command(request.id))));
         }
@@ -177,7 +180,7 @@ impl Actor {
         let (command_id, digest) = (request.id, request_digest(request));
         self.commit_with(Patience::Answer, |draft, planner| {
             // Drafted anew after a conflict: the other one may have carried out this very command.
-            if let Some(known) = draft.rows().outcome(command_id) {
+            if let Some(known) = draft.rows().outcome(command_id).map_err(CommandError::Store)? {
                 return if known.request == digest {
                     Ok(known.outcome.clone())
                 } else {

@@ -1,5 +1,6 @@
 //! Calls: decided, claimed, suspended, settled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nervekit_permissions::{CanonicalTarget, Decision, Evidence, GrantScope};
@@ -70,9 +71,9 @@ pub(super) fn supervised(
     draft: &Draft<'_>,
     planner: &Planner<'_>,
     call: &mut ToolCall,
-    evidence: &Evidence,
+    evidence: &Arc<Evidence>,
 ) -> Option<Settlement> {
-    call.supervision = Some(evidence.clone());
+    call.supervision = Some(Arc::clone(evidence));
     match evidence.decision {
         Decision::Allow => {
             call.state = CallState::Ready;
@@ -205,14 +206,14 @@ pub(crate) fn is_called_off(draft: &Draft<'_>, call: &ToolCall) -> bool {
 }
 
 /// Carries a ready core tool out, in the batch of this draft: no `running` state is ever on disk for it.
-pub(crate) fn effect(draft: &mut Draft<'_>, planner: &Planner<'_>, call: ToolCall) {
-    if is_called_off(draft, &call) {
+pub(crate) fn effect(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
+    if is_called_off(draft, call) {
         return;
     }
-    match core_effect(draft, &call) {
-        Effect::Settled(settlement) => settle(draft, planner, &call, settlement),
+    match core_effect(draft, call) {
+        Effect::Settled(settlement) => settle(draft, planner, call, settlement),
         Effect::Asks(question) => {
-            suspend(draft, planner, call, question);
+            suspend(draft, planner, call.clone(), question);
             tell_waiting(draft, planner, true);
         }
     }
@@ -256,40 +257,42 @@ fn suspend(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall, que
 pub(crate) fn ask(
     draft: &mut Draft<'_>,
     planner: &Planner<'_>,
-    call: ToolCall,
+    call: &ToolCall,
     request: InputRequest,
     busy: Duration,
 ) {
-    if is_called_off(draft, &call) {
+    if is_called_off(draft, call) {
         // Nobody is asked for an execution that ends.
         let mut settlement =
             Settlement::new(CallOutcome::Cancelled, "The call was cancelled when it needed an answer.");
         settlement.busy = busy;
-        return settle(draft, planner, &call, settlement);
+        return settle(draft, planner, call, settlement);
     }
     add_busy(draft, busy);
     let mut question = Question::new(request.question).options(request.options);
     question.context = request.context;
     question.recommendation = request.recommendation;
-    suspend(draft, planner, call, question);
+    suspend(draft, planner, call.clone(), question);
     tell_waiting(draft, planner, true);
 }
 
 /// Claims a ready call for this core, before its first outside effect.
-pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall) {
-    if is_called_off(draft, &call) || call.state != CallState::Ready {
+pub(crate) fn claim(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
+    if is_called_off(draft, call) || call.state != CallState::Ready {
         return;
     }
+    let mut call = call.clone();
     call.claim = Some(Claim { attempt: next_attempt(&call), incarnation: planner.me, process: None });
     call.state = CallState::Running;
     draft.put_call(call);
 }
 
 /// Puts a call that another core left running back to ready: its next claim is a new attempt.
-pub(crate) fn repeat(draft: &mut Draft<'_>, mut call: ToolCall) {
-    if is_called_off(draft, &call) {
+pub(crate) fn repeat(draft: &mut Draft<'_>, call: &ToolCall) {
+    if is_called_off(draft, call) {
         return;
     }
+    let mut call = call.clone();
     call.state = CallState::Ready;
     draft.put_call(call);
 }
@@ -359,10 +362,16 @@ pub(super) fn append_response(
 }
 
 /// Takes in how a call that was found in `supervising` was decided.
-pub(crate) fn judged(draft: &mut Draft<'_>, planner: &Planner<'_>, mut call: ToolCall, evidence: &Evidence) {
-    if is_called_off(draft, &call) {
+pub(crate) fn judged(
+    draft: &mut Draft<'_>,
+    planner: &Planner<'_>,
+    call: &ToolCall,
+    evidence: &Arc<Evidence>,
+) {
+    if is_called_off(draft, call) {
         return;
     }
+    let mut call = call.clone();
     if let Some(settlement) = supervised(draft, planner, &mut call, evidence) {
         settle(draft, planner, &call, settlement);
         return;

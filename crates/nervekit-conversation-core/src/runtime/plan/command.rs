@@ -1,5 +1,7 @@
 //! The control verbs and the resolution of interactions.
 
+use std::sync::Arc;
+
 use nervekit_permissions::{
     Decision, DocumentChange, DocumentScope, Grant, GrantScope, PermissionEngine, PolicyDocument,
 };
@@ -101,14 +103,15 @@ pub(crate) fn continue_processing(
 
 /// Finds the call that waits with this interaction.
 fn waiting_call(draft: &Draft<'_>, id: InteractionId) -> Result<ToolCall, CommandError> {
-    let is_open = |call: &&ToolCall| call.interaction.as_ref().is_some_and(|open| open.id == id);
+    let is_open = |call: &&Arc<ToolCall>| call.interaction.as_ref().is_some_and(|open| open.id == id);
     if let Some(call) = draft.calls().find(is_open) {
         if call.cancel_requested || draft.rows().is_marked() {
             return Err(CommandError::Resolved { by: None });
         }
-        return Ok(call.clone());
+        return Ok(ToolCall::clone(call));
     }
-    let resolved = |call: &ToolCall| call.resolution.clone().filter(|resolved| resolved.interaction_id == id);
+    let resolved =
+        |call: &Arc<ToolCall>| call.resolution.clone().filter(|resolved| resolved.interaction_id == id);
     match draft.calls().find_map(resolved) {
         Some(by) => Err(CommandError::Resolved { by: Some(Box::new(by)) }),
         None => Err(CommandError::NotFound(Subject::Interaction(id))),

@@ -46,7 +46,7 @@ pub(crate) enum Verdict {
     /// The permission engine decided.
     Decided {
         /// How.
-        evidence: Box<Evidence>,
+        evidence: Arc<Evidence>,
         /// Whether the core carries the tool out itself.
         core_tool: bool,
         /// Whether it may be claimed in the batch of its message.

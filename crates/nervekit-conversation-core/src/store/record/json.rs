@@ -22,18 +22,16 @@ pub(super) type Reader<'de> = Deserializer<SliceRead<'de>>;
 /// Appends a record of the newest version to the bytes.
 pub(super) fn write(
     record: &'static str,
-    mut bytes: Vec<u8>,
+    bytes: &mut Vec<u8>,
     body: impl FnOnce(&mut Writer<'_>) -> Result<(), serde_json::Error>,
-) -> Result<Vec<u8>, RecordError> {
-    // Most records fit; the two large ones, messages and results, grow a few times.
-    bytes.reserve(512);
+) -> Result<(), RecordError> {
     bytes.extend_from_slice(br#"{"v":1,""#);
     bytes.extend_from_slice(record.as_bytes());
     bytes.extend_from_slice(br#"":"#);
-    body(&mut Serializer::with_formatter(&mut bytes, Bounded(1)))
+    body(&mut Serializer::with_formatter(&mut *bytes, Bounded(1)))
         .map_err(|error| RecordError::Unwritable { record, problem: error.to_string().into() })?;
     bytes.push(b'}');
-    Ok(bytes)
+    Ok(())
 }
 
 /// Reads a record: its version and kind, then the rest.

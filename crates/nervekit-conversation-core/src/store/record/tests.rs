@@ -12,6 +12,12 @@ use crate::store::tests::Dice;
 /// How many values of each kind are tried; each has a seed of its own, which a failure names.
 const SEEDS: u64 = 400;
 
+fn encode_event(event: &mut Event, previous: Digest) -> Result<Vec<u8>, RecordError> {
+    let mut bytes = b"what was there before".to_vec();
+    write_event(event, previous, &mut bytes)?;
+    Ok(bytes)
+}
+
 fn round_trips<T: Record + PartialEq + Debug>(value: impl Fn(&mut Dice) -> T) {
     for seed in 0..SEEDS {
         let value = value(&mut Dice::new(seed));

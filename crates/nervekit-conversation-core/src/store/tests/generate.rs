@@ -432,7 +432,7 @@ impl Dice {
                 CallState::Running,
                 CallState::AwaitingInput,
             ]),
-            supervision: self.maybe(Self::evidence),
+            supervision: self.maybe(Self::evidence).map(Into::into),
             interaction: self.maybe(Self::interaction),
             resolution: self.maybe(Self::resolved),
             claim: self.maybe(|dice| Claim {
@@ -563,7 +563,7 @@ impl Dice {
                 ]),
                 agent: self.text(),
                 user: self.projection(),
-                supervision: self.maybe(Self::evidence),
+                supervision: self.maybe(Self::evidence).map(Into::into),
                 resolution: self.maybe(Self::resolved),
                 complete: self.maybe(Self::id),
                 attachments: self.list(2, Self::attachment),

@@ -1,6 +1,7 @@
 //! Unfinished tool calls.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nervekit_permissions::{CallOrigin, Evidence, Mode};
 use nervekit_tools::ProcessRef;
@@ -35,7 +36,7 @@ pub(in crate::store::record) struct ToolCall {
     #[serde(with = "CallState")]
     state: tool_call::CallState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    supervision: Option<Evidence>,
+    supervision: Option<Arc<Evidence>>,
     #[serde(with = "Maybe::<Interaction>", default, skip_serializing_if = "Option::is_none")]
     interaction: Option<interaction::Interaction>,
     #[serde(with = "Maybe::<Resolved>", default, skip_serializing_if = "Option::is_none")]

@@ -127,7 +127,7 @@ struct ToolCallResponse {
     agent: String,
     user: UserProjection,
     #[serde(skip_serializing_if = "Option::is_none")]
-    supervision: Option<Evidence>,
+    supervision: Option<Arc<Evidence>>,
     #[serde(with = "Maybe::<Resolved>", default, skip_serializing_if = "Option::is_none")]
     resolution: Option<interaction::Resolved>,
     #[serde(skip_serializing_if = "Option::is_none")]
