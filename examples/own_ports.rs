@@ -1,11 +1,13 @@
 //! A build farm: commands run on its machines, rules, roles and prompts come from the company's own places.
 //!
-//! Shows the ports that a host replaces first, each in a small and complete form: [`Model`], [`TurnResources`],
-//! [`Profiles`], [`Documents`], [`SearchBackend`], [`Processes`] and [`Process`]. What each must hold is in its
+//! Shows the ports that a host replaces first, each in a small and complete form: `Model`, `TurnResources`, `Profiles`,
+//! `Documents`, `SearchBackend`, and in `own_ports/farm.rs` `Processes` and `Process`. What each must hold is in its
 //! documentation. All other ports are replaced in the package `outsider`.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+#[path = "own_ports/farm.rs"]
+mod farm;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
@@ -19,16 +21,12 @@ use nervekit::permissions::{
     DocumentError, DocumentId, DocumentOwner, DocumentScope, Documents, PolicyDocument, Risk, Roots,
     RuleEngine, StoredDocument,
 };
-use nervekit::tools::{
-    EndCause, FunctionTool, Json, OutputSender, Process, ProcessCommand, ProcessEnd, ProcessError,
-    ProcessExit, ProcessRef, Processes, Program, Reattached, SearchBackend, SearchError, SearchHit, catalog,
-};
+use nervekit::tools::{FunctionTool, Json, SearchBackend, SearchError, SearchHit, catalog};
 use nervekit::types::{ConversationId, Digest};
 use nervekit::{Host, Tool, ToolContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::watch;
 
 /// Looks the build up, runs it, and reports: worked out from the request alone.
 #[derive(Debug)]
@@ -116,76 +114,6 @@ impl Documents for Directory {
     }
 }
 
-/// Machines that run commands. Here they only say so.
-#[derive(Debug)]
-struct Farm;
-
-#[async_trait]
-impl Processes for Farm {
-    async fn start(
-        &self,
-        command: ProcessCommand,
-        output: OutputSender,
-    ) -> Result<Box<dyn Process>, ProcessError> {
-        let Program::Shell(line) = command.program else { return Err(ProcessError::NotOffered) };
-        println!("farm: machine 7 holds `{line}`");
-        Ok(Box::new(Job {
-            reference: ProcessRef::new("farm", "machine 7", 1, 1, 0),
-            held: Mutex::new(Some((line, output))),
-            end: watch::Sender::new(None),
-        }))
-    }
-
-    async fn reattach(&self, _: &ProcessRef, _: OutputSender) -> Result<Reattached, ProcessError> {
-        // A farm that outlives this program would find the job by its reference.
-        Ok(Reattached::Gone)
-    }
-}
-
-/// A command on a machine. It begins when it is released, once it is on record, and not before.
-#[derive(Debug)]
-struct Job {
-    reference: ProcessRef,
-    held: Mutex<Option<(String, OutputSender)>>,
-    end: watch::Sender<Option<ProcessEnd>>,
-}
-
-impl Job {
-    /// What is behind the gate, for the first who asks.
-    fn take(&self) -> Option<(String, OutputSender)> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-#[async_trait]
-impl Process for Job {
-    fn reference(&self) -> &ProcessRef {
-        &self.reference
-    }
-
-    async fn release(&self) -> Result<(), ProcessError> {
-        let Some((line, output)) = self.take() else { return Err(ProcessError::EndedBeforeRelease) };
-        println!("farm: machine 7 runs `{line}`");
-        output.send("212 tests passed\n".into()).await;
-        self.end.send_replace(Some(ProcessEnd::new(ProcessExit::Code(0), Duration::from_secs(3))));
-        Ok(())
-    }
-
-    async fn wait(&self) -> ProcessEnd {
-        let mut end = self.end.subscribe();
-        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
-        ended.unwrap_or_else(|| ProcessEnd::new(ProcessExit::Unknown, Duration::ZERO))
-    }
-
-    async fn stop(&self) -> ProcessEnd {
-        if self.take().is_some() {
-            let end = ProcessEnd::new(ProcessExit::Signal(15), Duration::ZERO).cause(EndCause::Stopped);
-            self.end.send_replace(Some(end));
-        }
-        self.wait().await
-    }
-}
-
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Search {
     query: String,
@@ -211,7 +139,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .tool(catalog::bash())
         .tool(search(Arc::new(Wiki)))
         .model(Foreman(ModelInfo::new("farm", "foreman")))
-        .processes(Farm)
+        .processes(farm::Farm)
         .resources(Wiki)
         .permissions(RuleEngine::new(Roots::new().project(&folder)).user_document(rules))
         .unattended()
