@@ -346,6 +346,13 @@ fn the_tests_that_the_contract_names_exist() {
         |name: &str| sources.contains(&format!("fn {name}(")) || sources.contains(&format!("\n    {name}: "));
     let missing: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
     assert!(missing.is_empty(), "CONTRACT.md names tests that do not exist: {missing:?}");
+    // Every promise has one. What is not promised has none.
+    let (promised, _) = contract.split_once("\n## Not promised\n").unwrap();
+    for promise in promised.split("\n- ").skip(1) {
+        let promise = promise.split("\n\n").next().unwrap();
+        let held = promise.split('`').skip(1).step_by(2).any(|word| name(&word) && exists(word));
+        assert!(held, "no test is named for: {promise}");
+    }
 }
 
 fn collect_sources(folder: &Path, text: &mut String) {
