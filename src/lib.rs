@@ -2,6 +2,8 @@
 
 #[cfg(feature = "demo")]
 pub mod demo;
+#[cfg(doctest)]
+mod doctest;
 mod error;
 mod host;
 mod resource;

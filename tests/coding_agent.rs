@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,22 +18,12 @@ use nervekit::store::RedbBackend;
 use nervekit::types::{ConversationId, SystemIds};
 use serde_json::Value;
 
-/// How long anything may take before a test gives up.
-const DEADLINE: Duration = Duration::from_secs(120);
-const REPORT: &str = "NERVE_REPORT.md";
+#[path = "support/example.rs"]
+mod example;
 
-/// The example, which cargo builds beside the tests.
-fn binary() -> PathBuf {
-    let target = std::env::current_exe().unwrap();
-    let built = target.parent().and_then(Path::parent).unwrap().join("examples/coding_agent");
-    assert!(
-        built.exists(),
-        "`{}` is missing: `cargo build --example coding_agent --features demo,terminal` makes it, and so does a run \
-         of all tests",
-        built.display()
-    );
-    built
-}
+use example::{DEADLINE, ended, read_all, run};
+
+const REPORT: &str = "NERVE_REPORT.md";
 
 /// A project, a home, and a `wc` that leaves a trace each time it begins.
 struct Ground {
@@ -81,7 +71,7 @@ impl Ground {
 
     /// The example over this home, with nobody at its input.
     fn agent(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = example::command("coding_agent");
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         command
             .arg("--home")
@@ -128,40 +118,6 @@ impl Ground {
         collect(&self.project(), &mut found, &self.project());
         found
     }
-}
-
-/// Waits for the end of a process, and gives up on one that does not end.
-fn ended(mut child: Child) -> Output {
-    let mut pipes = (child.stdout.take(), child.stderr.take());
-    let errors = std::thread::spawn(move || read_all(pipes.1.take()));
-    let output = std::thread::spawn(move || read_all(pipes.0.take()));
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if begun.elapsed() > DEADLINE {
-            child.kill().unwrap();
-            panic!("it did not end: {}", String::from_utf8_lossy(&output.join().unwrap()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    Output { status, stdout: output.join().unwrap(), stderr: errors.join().unwrap() }
-}
-
-fn read_all(pipe: Option<impl std::io::Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        pipe.read_to_end(&mut bytes).unwrap();
-    }
-    bytes
-}
-
-/// Runs to the end: exit code, what was printed, what went wrong.
-fn run(mut command: Command) -> (i32, String, String) {
-    let output = ended(command.spawn().unwrap());
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
-    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 /// Reads until a text was printed.
@@ -250,7 +206,7 @@ fn wrong_use_is_told() {
         (&["--resume", "nonsense"], "nonsense"),
         (&["--pace", "fast"], "--pace"),
     ] {
-        let mut command = Command::new(binary());
+        let mut command = example::command("coding_agent");
         command.args(arguments).current_dir(ground.project());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (code, out, err) = run(command);
@@ -270,7 +226,7 @@ fn wrong_use_is_told() {
 fn a_home_inside_the_project_is_refused() {
     let ground = Ground::new();
     let before = ground.files();
-    let mut command = Command::new(binary());
+    let mut command = example::command("coding_agent");
     command.args(["--home", "inside", "--project"]).arg(ground.project()).current_dir(ground.project());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (code, _, err) = run(command);

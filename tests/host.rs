@@ -14,9 +14,10 @@ use nervekit::harness::{
 };
 use nervekit::permissions::Risk;
 use nervekit::store::RedbBackend;
-use nervekit::types::{Retry, Secret};
+use nervekit::types::{InputId, Retry, Secret};
 use nervekit::{
-    Attendance, BuildError, BuildProblem, Conversation, Ending, Host, HostBuilder, Limits, Tool, ToolContext,
+    Attendance, BuildError, BuildProblem, Conversation, Ending, Host, HostBuilder, Limits, NewInput, Tool,
+    ToolContext,
 };
 use serde_json::json;
 
@@ -200,6 +201,47 @@ async fn resuming_needs_only_the_id() {
     assert_eq!(text, "1 TODO is left:\n- a.txt:1: TODO: remember");
     let outcome = conversation.ask("Survey the folder and write the report.").await.unwrap();
     assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 1, "{outcome:?}");
+}
+
+/// A webhook that is delivered again, a job that is run again: the answer is the one of the first time, also when
+/// other things were asked meanwhile, and after a restart.
+#[tokio::test]
+async fn what_was_asked_under_an_id_has_the_same_outcome_whenever_it_is_asked_again() {
+    let home = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::from_fn(|request| {
+        ScriptedReply::text(format!("answer to message {}", request.messages.len()))
+    });
+    let open = || Host::local().home(home.path()).model(model.clone()).open();
+    let asked = |key: &str| NewInput::new(key).id(InputId::from_key(key));
+    let host = open().await.unwrap();
+    let conversation = host.create(None).await.unwrap();
+    let first = conversation.ask(asked("first")).await.unwrap();
+    let second = conversation.ask(asked("second")).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(conversation.ask(asked("first")).await.unwrap(), first);
+    assert_eq!(conversation.ask(asked("second")).await.unwrap(), second);
+    let id = conversation.id();
+    host.shutdown(Duration::from_secs(10)).await;
+    drop((conversation, host));
+
+    let conversation = open().await.unwrap().conversation(id);
+    assert_eq!(conversation.ask(asked("first")).await.unwrap(), first);
+    assert_eq!(model.requests().len(), 2);
+    // Other words under the same id are refused, not answered with what the first were told.
+    let other = NewInput::new("other").id(InputId::from_key("first"));
+    assert!(conversation.ask(other).await.unwrap_err().to_string().contains("other content"));
+}
+
+#[tokio::test]
+async fn what_was_taken_back_has_no_outcome_to_wait_for() {
+    let model = ScriptedModel::from_fn(|_| ScriptedReply::new().then_hangs());
+    let host = Host::in_memory().model(model).open().await.unwrap();
+    let conversation = host.start("This one is busy.").await.unwrap();
+    let asked = |key: &str| NewInput::new(key).id(InputId::from_key(key));
+    conversation.submit(asked("third")).await.unwrap();
+    conversation.cancel_input(InputId::from_key("third")).await.unwrap();
+    let error = conversation.ask(asked("third")).await.unwrap_err();
+    assert!(error.to_string().contains("is cancelled; ask under another id"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

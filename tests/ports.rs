@@ -79,20 +79,20 @@ fn table() -> BTreeMap<String, (String, usize)> {
     .collect()
 }
 
+/// The traits that a source file implements, without what the standard library asks for.
+fn implemented(file: &Path) -> BTreeSet<String> {
+    let items = syn::parse_file(&surface::read(file)).unwrap().items;
+    let traits = items.iter().filter_map(|item| match item {
+        Item::Impl(item) => item.trait_.as_ref(),
+        _ => None,
+    });
+    let names = traits.map(|(_, path, _)| path.segments.last().unwrap().ident.to_string());
+    names.filter(|name| name != "Default").collect()
+}
+
 /// What the outsider implements, by the text of its sources.
 fn outsider() -> BTreeSet<String> {
-    let mut implemented = BTreeSet::new();
-    for file in files(&surface::root().join("outsider/src")) {
-        for item in syn::parse_file(&surface::read(&file)).unwrap().items {
-            if let Item::Impl(item) = item
-                && let Some((_, path, _)) = &item.trait_
-            {
-                implemented.insert(path.segments.last().unwrap().ident.to_string());
-            }
-        }
-    }
-    // Beside ports it has nothing but what the standard library asks for.
-    implemented.into_iter().filter(|name| name != "Default").collect()
+    files(&surface::root().join("outsider/src")).iter().flat_map(|file| implemented(file)).collect()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -114,6 +114,22 @@ fn the_module_the_table_and_the_outsider_name_the_same_ports() {
     assert_eq!(module(), ports, "`nervekit_conversation_core::ports` against the list here");
     assert_eq!(table().into_keys().collect::<BTreeSet<_>>(), ports, "the table against the list here");
     assert_eq!(outsider(), ports, "`outsider` against the list here");
+}
+
+/// The example shows the ports that a host replaces first; with the outsider none is left out.
+#[test]
+fn the_example_and_the_outsider_together_replace_every_port() {
+    let file = surface::root().join("examples/own_ports.rs");
+    let farm = implemented(&file.with_file_name("own_ports/farm.rs"));
+    let (example, ports) = (&implemented(&file) | &farm, names_of(PORTS));
+    let first = ["Documents", "Model", "Process", "Processes", "Profiles", "SearchBackend", "TurnResources"];
+    assert_eq!(example, names_of(&first));
+    // What it says that it shows.
+    let source = surface::read(&file);
+    let header: String = source.lines().take_while(|line| line.starts_with("//!")).collect();
+    let named = header.split('`').skip(1).step_by(2).filter(|name| name.starts_with(char::is_uppercase));
+    assert_eq!(named.map(str::to_owned).collect::<BTreeSet<_>>(), example);
+    assert_eq!(example.union(&outsider()).cloned().collect::<BTreeSet<_>>(), ports);
 }
 
 #[test]

@@ -243,9 +243,10 @@ pub async fn own_gateway(question: &str) -> Result<String, Failure> {
     Ok(conversation.ask(question).await?.into_text()?)
 }
 
-/// Host 6, own ports, every one that a core takes.
+/// Host 6, own ports: every one that a core takes.
 ///
-/// The facade adds those that a core does not take by now: `Profiles`, `Documents`, `SearchBackend`.
+/// Those that a core does not take, `Profiles`, `Documents` and `SearchBackend`, are used by the example `own_ports` of
+/// the facade.
 pub async fn own_ports(database: impl Backend, hook: Arc<Census>) -> Result<Conversation, Failure> {
     let core = ConversationCore::builder(database, AnyModel::new(Reverse::default()), ReadersOnly, Sayings)
         .harness(Forgetful::default())

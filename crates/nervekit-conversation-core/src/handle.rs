@@ -402,7 +402,23 @@ impl Conversation {
         }
     }
 
-    /// Submits an input and waits for the outcome.
+    /// Where to continue after an event of the selected branch.
+    async fn cursor_after(&self, event_id: EventId) -> Result<Option<Cursor>, QueryError> {
+        let mut before = None;
+        loop {
+            let page = self.history(Page::new(50), before).await?;
+            if let Some(event) = page.events.iter().find(|event| event.id == event_id) {
+                return Ok(Some(Cursor::after(event.sequence + 1)));
+            }
+            match page.next {
+                Some(PageMark::Before(event)) => before = Some(event),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Submits an input and waits for the outcome. Asked again under the same input id, it waits for the same outcome,
+    /// or has it at once.
     ///
     /// ```
     /// # use nervekit_conversation_core::{AskError, Conversation};
@@ -411,14 +427,31 @@ impl Conversation {
     /// }
     /// ```
     pub async fn ask(&self, input: impl Into<NewInput> + Send) -> Result<Outcome, AskError> {
+        let input = input.into();
+        let may_be_known = input.id.is_some();
         let receipt = self.submit(input).await?;
         let CommandOutcome::InputAccepted { input_id, fate } = receipt.outcome else {
             let words = format!("the command was answered with `{}`", receipt.outcome.kind());
             return Err(AskError::Command(CommandError::invalid(words)));
         };
         // What ends before the input was delivered is the outcome of something else.
-        let mut delivered = matches!(fate, InputFate::Delivered { .. });
-        let mut updates = self.follow(receipt.cursor).await?;
+        let mut delivered = false;
+        let mut after = receipt.cursor;
+        match fate {
+            InputFate::Delivered { event_id } => {
+                delivered = true;
+                // It may have been delivered long ago: its outcome is the first that came after it.
+                if may_be_known && let Some(cursor) = self.cursor_after(event_id).await? {
+                    after = cursor;
+                }
+            }
+            InputFate::Queued => {}
+            InputFate::Cancelled | InputFate::Expired => {
+                let words = format!("input `{input_id}` is {}; ask under another id", fate.kind());
+                return Err(AskError::Command(CommandError::invalid(words)));
+            }
+        }
+        let mut updates = self.follow(after).await?;
         while let Some(update) = updates.next().await {
             match update? {
                 Update::Event { event, .. } => delivered |= event.input_id == Some(input_id),

@@ -16,7 +16,6 @@ use crate::definition::ToolDefinition;
 use crate::error::ToolError;
 use crate::executor::{ToolCall, ToolExecutor};
 use crate::outcome::ToolOutcome;
-use crate::output::ToolOutput;
 use crate::projection::OutputBudget;
 use crate::tool::Tool;
 
@@ -51,7 +50,7 @@ impl<A: DeserializeOwned + Serialize + JsonSchema + Send + 'static> FunctionTool
     where
         F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, ToolError>> + Send,
-        O: Into<ToolOutput>,
+        O: Into<ToolOutcome>,
     {
         let arguments = ArgumentType::of::<A>();
         let definition = ToolDefinition::unreviewed(name, description, arguments.schema().clone());
@@ -166,11 +165,11 @@ where
     A: DeserializeOwned + Send + 'static,
     F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send,
-    O: Into<ToolOutput>,
+    O: Into<ToolOutcome>,
 {
     async fn execute(&self, call: ToolCall, context: ToolContext) -> Result<ToolOutcome, ToolError> {
         let future = (self.function)(call.typed()?, context);
-        future.await.map(|output| ToolOutcome::Completed(output.into()))
+        future.await.map(Into::into)
     }
 }
 

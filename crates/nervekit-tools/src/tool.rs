@@ -16,7 +16,7 @@ use crate::definition::ToolDefinition;
 use crate::error::ToolError;
 use crate::executor::ToolExecutor;
 use crate::function::FunctionTool;
-use crate::output::ToolOutput;
+use crate::outcome::ToolOutcome;
 
 type Targets = dyn Fn(&EffectiveArguments) -> Vec<Target> + Send + Sync;
 
@@ -103,9 +103,9 @@ impl Tool {
 
     /// Makes a tool of an async function over typed arguments.
     ///
-    /// The function returns anything that becomes a [`ToolOutput`] (a text, [`Json`](crate::Json), …) or an
-    /// error. The defaults fail closed: unknown risk, the whole tool as target, sequential, not replay-safe;
-    /// the methods of [`FunctionTool`] say otherwise.
+    /// The function returns anything that becomes a [`ToolOutcome`] (a text, [`Json`](crate::Json), a
+    /// [`ToolOutput`](crate::ToolOutput), …) or an error. The defaults fail closed: unknown risk, the whole tool as
+    /// target, sequential, not replay-safe; the methods of [`FunctionTool`] say otherwise.
     ///
     /// ```
     /// use nervekit_permissions::{Risk, Target};
@@ -137,7 +137,7 @@ impl Tool {
         A: DeserializeOwned + Serialize + JsonSchema + Send + 'static,
         F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, ToolError>> + Send,
-        O: Into<ToolOutput>,
+        O: Into<ToolOutcome>,
     {
         FunctionTool::new(name.into(), description.into(), function)
     }

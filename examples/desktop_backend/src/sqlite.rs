@@ -1,9 +1,8 @@
-//! A [`Backend`] over `SQLite`, written by someone who knows nothing but the contract.
+//! A [`Backend`] over SQLite, written by someone who knows nothing but the contract.
 //!
-//! It is not published and not tuned: it shows that seven methods are all that a database has to do, and that
-//! the conformance suite is enough to get them right. One thread owns the connection; it writes ahead
-//! (`journal_mode = WAL`), syncs each commit (`synchronous = FULL`), and holds the file alone
-//! (`locking_mode = EXCLUSIVE`).
+//! Seven methods are all that a database has to do, and the conformance suite is enough to get them right
+//! (`tests/conformance.rs`). One thread owns the connection; it writes ahead (`journal_mode = WAL`), syncs each commit
+//! (`synchronous = FULL`), and holds the file alone (`locking_mode = EXCLUSIVE`).
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,11 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use async_trait::async_trait;
-use nervekit_conversation_core::{
+use nervekit::conversation::{
     Backend, BackendError, BackendFacts, Change, CommitNumber, Expect, Maintenance, MaintenanceReport, Range,
     Refused, Row, Table, WriteSet,
 };
-use nervekit_types::{BatchId, Clock, OpeningId, SystemIds, Timestamp};
+use nervekit::types::{BatchId, Clock, OpeningId, SystemIds, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::oneshot;
 

@@ -1,13 +1,13 @@
-//! The whole contract, over `SQLite`.
+//! The whole contract, over SQLite.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 
-use conformance_sqlite::SqliteBackend;
-use nervekit_conversation_core::testing::backend_conformance::{Subject, match_model};
-use nervekit_types::SystemClock;
-use nervekit_types::testing::ManualClock;
+use desktop_backend::SqliteBackend;
+use nervekit::conversation::testing::backend_conformance::{Subject, match_model};
+use nervekit::types::SystemClock;
+use nervekit::types::testing::ManualClock;
 
 async fn sqlite() -> Subject {
     let folder = tempfile::tempdir().unwrap();
@@ -21,7 +21,7 @@ async fn sqlite() -> Subject {
         .keep(folder)
 }
 
-nervekit_conversation_core::backend_conformance!(async || sqlite().await);
+nervekit::conversation::backend_conformance!(async || sqlite().await);
 
 #[tokio::test]
 async fn a_long_random_program_matches_the_model() {
