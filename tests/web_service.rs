@@ -351,7 +351,21 @@ async fn other_origins_sites_and_hosts_are_refused() {
 #[tokio::test]
 async fn a_reload_at_any_moment_of_an_answer_reads_the_same_bytes() {
     let server = Server::start(&["--pace", "3"]).await;
-    let id = server.converse("reload", "Which files are there?").await;
+    // How many reloads fall into the middle of one answer depends on how busy the machine is.
+    let mut in_the_middle = 0;
+    for answer in 1.. {
+        in_the_middle += reloads_in_an_answer(&server, &format!("reload-{answer}")).await;
+        if in_the_middle > 5 {
+            return;
+        }
+        assert!(answer < 50, "{in_the_middle}");
+    }
+}
+
+/// Reloads at each piece of text of an answer, as the page does it, and compares all that is shown. Returns how many
+/// reloads found the answer begun.
+async fn reloads_in_an_answer(server: &Server, key: &str) -> usize {
+    let id = server.converse(key, "Which files are there?").await;
     let snapshot = json!({ "query": "snapshot", "conversation_id": id });
     let history = json!({ "query": "history", "conversation_id": id });
     let mut updates = server.follow(id, 0, None).await;
@@ -360,7 +374,6 @@ async fn a_reload_at_any_moment_of_an_answer_reads_the_same_bytes() {
         if update["update"] != "text" {
             return;
         }
-        // As the page does it.
         let cursor = server.query(&snapshot).await["cursor"].as_u64().unwrap();
         let mut shown = Shown::default();
         for event in server.query(&history).await["events"].as_array().unwrap() {
@@ -370,7 +383,7 @@ async fn a_reload_at_any_moment_of_an_answer_reads_the_same_bytes() {
     };
     whole.follow(&mut updates, reload).await;
     assert_eq!(whole.pieces, whole.messages);
-    assert!(whole.messages.len() == 2 && reloads.len() > 5, "{} reloads: {whole:?}", reloads.len());
+    assert!(whole.messages.len() == 2 && !reloads.is_empty(), "{} reloads: {whole:?}", reloads.len());
     let mut in_the_middle = 0;
     for (mut shown, mut updates) in reloads {
         shown.follow(&mut updates, async |_| {}).await;
@@ -380,7 +393,7 @@ async fn a_reload_at_any_moment_of_an_answer_reads_the_same_bytes() {
         }
         in_the_middle += usize::from(!shown.pieces.is_empty());
     }
-    assert!(in_the_middle > 5, "{in_the_middle}");
+    in_the_middle
 }
 
 #[tokio::test]
