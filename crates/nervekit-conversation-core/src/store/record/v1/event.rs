@@ -10,7 +10,7 @@ use nervekit_types::{
     AssetId, ConversationId, Digest, EventId, ExecutionId, InputId, InteractionId, Principal, Timestamp,
     ToolCallId, TurnId,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::input::{Image, InputSource};
@@ -78,10 +78,18 @@ struct UserMessageEvent {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "event::AssistantMessageEvent", deny_unknown_fields)]
 struct AssistantMessageEvent {
+    #[serde(deserialize_with = "compact")]
     message: Arc<AssistantMessage>,
     #[serde(with = "Each::<MessageCall>", default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<event::MessageCall>,
     attempt: u32,
+}
+
+/// Reads a message without the room to grow that reading a list leaves: the context of a conversation keeps it.
+fn compact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<AssistantMessage>, D::Error> {
+    let mut message = AssistantMessage::deserialize(deserializer)?;
+    message.content.shrink_to_fit();
+    Ok(Arc::new(message))
 }
 
 #[derive(Serialize, Deserialize)]
