@@ -1,6 +1,7 @@
 //! A host: a core with a default for every port.
 
 mod builder;
+mod feature;
 mod folder;
 
 use std::path::{Path, PathBuf};
