@@ -359,7 +359,8 @@ pub enum CommandOutcome {
         /// The execution.
         execution_id: ExecutionId,
     },
-    /// Nothing that was meant is under way; the conversation is paused.
+    /// Nothing that was meant is under way. The conversation is paused, unless one execution was named that is not the
+    /// open one: then nothing is changed.
     NothingToStop,
     /// The execution that runs now.
     Continued {
