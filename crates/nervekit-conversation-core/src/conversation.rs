@@ -149,7 +149,8 @@ pub struct ConversationConfig {
     pub mode: Mode,
     /// The folder relative paths start from; the project's folder if absent.
     pub working_directory: Option<PathBuf>,
-    /// If present, only these tools are offered.
+    /// If present, only these tools are offered. Whatever is named, a tool about files is offered only where there is a
+    /// folder, and `ask_user` only where a person can be asked.
     pub tools: Option<Vec<String>>,
     /// Whether a person can be asked.
     pub attendance: Attendance,
@@ -385,11 +386,11 @@ pub struct ConversationRecord {
     pub parent_conversation_id: Option<ConversationId>,
     /// The title a person gave it.
     pub title: Option<String>,
-    /// The newest event of the selected branch.
+    /// The newest event, which the next one will follow.
     pub head_event_id: Option<EventId>,
     /// The execution that is open.
     pub open_execution: Option<OpenExecution>,
-    /// Whether automatic wakes and model requests are blocked.
+    /// Whether it is paused: nothing starts by itself, and the model is not asked.
     pub paused: bool,
     /// What it is doing.
     pub status: Status,

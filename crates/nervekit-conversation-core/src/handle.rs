@@ -604,7 +604,8 @@ impl Project {
     }
 }
 
-/// What a person is asked, in every conversation of an API: the inbox, children included.
+/// What a person is asked, in every conversation of an API: the inbox, with those of conversations that work was
+/// delegated to.
 ///
 /// ```
 /// use nervekit_conversation_core::{Conversations, Interaction, QueryError, interactions};
