@@ -1,6 +1,7 @@
 //! A host: a core with a default for every port.
 
 mod builder;
+mod feature;
 mod folder;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,11 @@ use crate::error::Error;
 
 pub use builder::HostBuilder;
 
-/// Conversations with every port wired: a cheap, cloneable handle.
+/// Conversations on this machine, ready to use: a store, models, tools and permissions, wired up. One process opens one
+/// host and clones it wherever it is needed.
+///
+/// [`Host::local`] or [`Host::in_memory`] begins; [`HostBuilder`] has everything that can be set. What a conversation
+/// does is told step by step in [`conversation`](crate::conversation).
 ///
 /// ```
 /// use nervekit::Host;
@@ -64,7 +69,7 @@ impl Host {
         HostBuilder::in_memory()
     }
 
-    /// What recovery found when the host was opened.
+    /// What was unfinished when the host was opened, and what became of it.
     ///
     /// ```
     /// fn badge(host: &nervekit::Host) -> usize {
@@ -153,7 +158,8 @@ impl Host {
         Conversation::new(self.api.clone(), id)
     }
 
-    /// Creates a conversation with an input.
+    /// Creates a conversation with a first prompt, and returns when that is stored; the work goes on behind.
+    /// [`Conversation::updates`] shows it, [`Conversation::finished`] waits for it.
     ///
     /// ```
     /// async fn start(host: &nervekit::Host) -> Result<nervekit::Conversation, nervekit::Error> {

@@ -20,19 +20,19 @@ pub use nervekit_conversation_core::{
 pub use nervekit_tools::{Tool, ToolContext, ToolError};
 pub use resource::LocalResources;
 
-/// The durable conversation runtime.
+/// The durable conversation runtime: the words, the life of a prompt, all ports.
 #[doc(inline)]
 pub use nervekit_conversation_core as conversation;
-/// Models and providers.
+/// Talking to models: messages, providers, one request and its streamed answer.
 #[doc(inline)]
 pub use nervekit_harness as harness;
-/// The permission engine.
+/// Deciding which tool calls may run: rule sets, rules, targets, evidence.
 #[doc(inline)]
 pub use nervekit_permissions as permissions;
-/// Backends.
+/// Keeping conversations in a file.
 #[doc(inline)]
 pub use nervekit_store as store;
-/// Tools, processes, assets.
+/// Writing tools, and the tools for this machine's files and commands.
 #[doc(inline)]
 pub use nervekit_tools as tools;
 /// Ids, timestamps, digests, secrets.

@@ -220,6 +220,8 @@ fn manifests_agree_and_are_complete() {
         assert!(folder.join(text(package, "readme")).is_file(), "{name} has no README");
         assert!(!strings(&package["categories"]).is_empty(), "{name} has no category");
         assert!(!strings(&package["keywords"]).is_empty(), "{name} has no keyword");
+        let documented = &package["metadata"]["docs"]["rs"]["all-features"];
+        assert_eq!(documented, true, "{name}: docs.rs would leave out what is behind a feature");
         for dependency in package["dependencies"].as_array().unwrap() {
             let to = text(dependency, "name");
             // One version for all of ours, and a version on whatever is needed by those who build it.

@@ -20,6 +20,7 @@ use nervekit_tools::{
 use nervekit_types::{Clock, Entropy, IdSource};
 use tokio::runtime::Handle;
 
+use super::feature::Features;
 use super::folder::{self, Folders};
 use super::{Host, project_without_folder};
 use crate::resource::LocalResources;
@@ -143,19 +144,20 @@ impl HostBuilder {
         self
     }
 
-    /// Sets how much the model thinks first.
+    /// Sets how much the model thinks first; not at all by default.
     pub const fn thinking(mut self, level: ThinkingLevel) -> Self {
         self.config.thinking = level;
         self
     }
 
-    /// Replaces the system prompt of new conversations.
+    /// Replaces the system prompt of new conversations, which by default is that of [`LocalResources`].
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.config.system_prompt = Some(prompt.into());
         self
     }
 
-    /// Judges new conversations by this rule set; `supervised` by default.
+    /// Judges new conversations by this rule set: `read_only`, `supervised` (the default: reading is automatic, everything
+    /// else asks) or `autonomous`; see [`nervekit_permissions`].
     pub fn rule_set(mut self, id: impl Into<String>) -> Self {
         self.config.rule_set_id = id.into();
         self
@@ -167,7 +169,7 @@ impl HostBuilder {
         self
     }
 
-    /// Bounds each execution of new conversations.
+    /// Bounds each execution of new conversations; by default 200 turns and nothing else.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.config.limits = limits;
         self
@@ -186,13 +188,13 @@ impl HostBuilder {
         self
     }
 
-    /// Sends requests through this.
+    /// Sends the requests of providers through this, instead of the HTTP client of the features.
     pub fn transport(mut self, transport: impl Transport) -> Self {
         self.transport = Some(Arc::new(transport));
         self
     }
 
-    /// Adds a tool.
+    /// Adds a tool, such as one made by [`Tool::function`].
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         self.tools.push(tool.into());
         self
@@ -229,7 +231,7 @@ impl HostBuilder {
         self
     }
 
-    /// Replaces how a model turn is made.
+    /// Replaces how a model is asked for one answer, measured and summarised.
     pub fn harness(mut self, harness: impl Harness) -> Self {
         self.harness = Some(Arc::new(harness));
         self
@@ -259,7 +261,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the bounds that protect the process.
+    /// Sets the bounds that protect the process: how much runs at once, how long hooks may take, how much may queue.
     pub fn runtime_limits(mut self, limits: RuntimeLimits) -> Self {
         self.runtime_limits = limits;
         self
@@ -271,7 +273,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets what happens to an execution that a crash interrupted.
+    /// Sets what happens to an execution that a crash interrupted; by default it ends as interrupted, and
+    /// [`Conversation::continue_processing`](crate::Conversation::continue_processing) carries it on.
     pub const fn recovery(mut self, policy: RecoveryPolicy) -> Self {
         self.recovery = policy;
         self
@@ -283,7 +286,8 @@ impl HostBuilder {
         self
     }
 
-    /// Opens the host: finds the folders, opens the store, recovers what is unfinished.
+    /// Opens the host: finds the folders, opens the store, recovers what is unfinished ([`Host::recovery`] tells what that
+    /// was). The error lists everything that is wrong with the set-up at once.
     pub async fn open(mut self) -> Result<Host, BuildError> {
         let mut problems = Vec::new();
         if self.runtime.is_none() && Handle::try_current().is_err() {
@@ -328,6 +332,7 @@ impl HostBuilder {
 
     fn folders(&self, problems: &mut Vec<BuildProblem>) -> Option<Folders> {
         if matches!(self.kept, Kept::Home) {
+            problems.extend(Features::BUILT.home_problem());
             return match folder::prepare(self.home.clone(), self.project.as_deref()) {
                 Ok(folders) => Some(folders),
                 Err(mut found) => {
@@ -364,10 +369,7 @@ impl HostBuilder {
                     self.check_model(&registry, &selection, problems).await;
                     self.config.model = selection;
                 }
-                Err(_) if name == "demo" => problems.push(BuildProblem::FeatureOff { name, feature: "demo" }),
-                Err(error) => {
-                    problems.push(BuildProblem::UnusableModel { model: name, reason: error.to_string() });
-                }
+                Err(error) => problems.push(Features::BUILT.model_problem(&name, error)),
             },
             // Nothing was chosen, or in a way that is not known here.
             None | Some(_) => problems.push(BuildProblem::NoModel),
@@ -382,19 +384,9 @@ impl HostBuilder {
         selection: &ModelSelection,
         problems: &mut Vec<BuildProblem>,
     ) {
-        use nervekit_harness::{ModelResolver as _, ResolveError};
+        use nervekit_harness::ModelResolver as _;
         if let Err(error) = registry.resolve(selection, self.config.thinking).await {
-            problems.push(match error {
-                ResolveError::UnknownProvider { name, known } => {
-                    BuildProblem::UnknownProvider { name, known }
-                }
-                ResolveError::FeatureOff { provider, feature } => {
-                    BuildProblem::FeatureOff { name: provider, feature }
-                }
-                other => {
-                    BuildProblem::UnusableModel { model: selection.to_string(), reason: other.to_string() }
-                }
-            });
+            problems.push(Features::BUILT.model_problem(&selection.to_string(), error));
             return;
         }
         let provider = self.providers.iter().find(|provider| provider.name == selection.provider);
@@ -534,5 +526,5 @@ async fn open_file(folders: Option<&Folders>, wait: Duration) -> Result<Arc<dyn 
 #[cfg(not(feature = "redb"))]
 #[expect(clippy::unused_async, reason = "as where a file is opened")]
 async fn open_file(_folders: Option<&Folders>, _wait: Duration) -> Result<Arc<dyn Backend>, BuildError> {
-    Err(BuildError::new([BuildProblem::FeatureOff { name: "a home folder".to_owned(), feature: "redb" }]))
+    Err(BuildError::new(Features::BUILT.home_problem()))
 }

@@ -200,12 +200,12 @@ pub enum Command {
         /// The answer.
         resolution: Resolution,
     },
-    /// Blocks automatic wakes and further model requests; work in flight goes on.
+    /// Holds still: nothing starts by itself and no further model request is made; what is under way comes to its end.
     Pause {
         /// The conversation.
         conversation_id: ConversationId,
     },
-    /// Clears a pause and carries on.
+    /// Clears a pause: what was paused goes on, what is queued is delivered.
     Resume {
         /// The conversation.
         conversation_id: ConversationId,
@@ -217,7 +217,7 @@ pub enum Command {
         /// The execution that is meant; the open one if absent.
         execution_id: Option<ExecutionId>,
     },
-    /// Clears a pause and runs without new input.
+    /// Makes the model go on without a new prompt; clears a pause.
     ContinueProcessing {
         /// The conversation.
         conversation_id: ConversationId,
@@ -360,7 +360,8 @@ pub enum CommandOutcome {
         /// The execution.
         execution_id: ExecutionId,
     },
-    /// Nothing that was meant is under way; the conversation is paused.
+    /// Nothing that was meant is under way. The conversation is paused, unless one execution was named that is not the
+    /// open one: then nothing is changed.
     NothingToStop,
     /// The execution that runs now.
     Continued {

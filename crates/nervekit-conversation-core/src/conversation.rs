@@ -47,10 +47,11 @@ pub struct ProjectRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attendance {
-    /// A `prompt` decision waits for a person, however long that takes.
+    /// A call that the permission engine [prompts](nervekit_permissions::Decision::Prompt) for waits for a person,
+    /// however long that takes.
     #[default]
     Attended,
-    /// A `prompt` decision settles the call as denied, in words that name the rule and the ways to allow it;
+    /// Such a call settles as denied, in words that name the rule and the ways to allow it;
     /// tools that ask a person are not offered.
     Unattended,
 }
@@ -120,8 +121,8 @@ impl Default for Limits {
     }
 }
 
-/// The current settings of a conversation. They are not history: going back to an earlier event never
-/// restores them.
+/// The settings of a conversation: model, rule set, tools, limits. They say how it is set now and are no part of its
+/// history; [`Conversation::configure`](crate::Conversation::configure) changes them.
 ///
 /// A new conversation is `supervised`, coding, attended, thinking off, with the default [`Limits`].
 ///
@@ -140,15 +141,16 @@ pub struct ConversationConfig {
     pub thinking: ThinkingLevel,
     /// Replaces the host's system prompt.
     pub system_prompt: Option<String>,
-    /// The rule set while coding.
+    /// The rule set while coding: `read_only`, `supervised`, `autonomous`, or one of the host's own.
     pub rule_set_id: String,
-    /// The rule set while planning.
+    /// The rule set while planning: `planning` by default.
     pub planning_rule_set_id: String,
-    /// Coding or planning.
+    /// Coding or planning: which of the two rule sets judges.
     pub mode: Mode,
     /// The folder relative paths start from; the project's folder if absent.
     pub working_directory: Option<PathBuf>,
-    /// If present, only these tools are offered.
+    /// If present, only these tools are offered. Whatever is named, a tool about files is offered only where there is a
+    /// folder, and `ask_user` only where a person can be asked.
     pub tools: Option<Vec<String>>,
     /// Whether a person can be asked.
     pub attendance: Attendance,
@@ -299,9 +301,9 @@ pub enum Status {
     Waiting,
     /// An execution is open, and paused with nothing in flight.
     Paused,
-    /// The last execution failed, and nobody has dismissed that.
+    /// Nothing is open, and the last execution failed.
     Failed,
-    /// The last execution was interrupted, and nobody has dismissed that.
+    /// Nothing is open, and the last execution was interrupted by a crash.
     Interrupted,
 }
 
@@ -313,7 +315,8 @@ impl Status {
     }
 }
 
-/// The execution that is open in a conversation.
+/// The execution that is open in a conversation: the work between a prompt and its final answer, and what it has used
+/// up so far of its [`Limits`].
 ///
 /// ```
 /// use nervekit_conversation_core::OpenExecution;
@@ -342,7 +345,8 @@ pub struct OpenExecution {
     pub denied: Vec<DeniedCall>,
 }
 
-/// A mark that says: nothing of this execution may be started any more.
+/// The stop mark of a conversation, which [`Conversation::stop`](crate::Conversation::stop) sets: nothing of this
+/// execution may be started any more.
 ///
 /// ```
 /// use nervekit_conversation_core::CancelMark;
@@ -357,7 +361,7 @@ pub struct CancelMark {
     pub execution_id: ExecutionId,
 }
 
-/// A conversation as a host sees it: what its owner and its mailbox hold, in one view.
+/// A conversation as a list of conversations shows it: what it is, whose it is, what it is doing.
 ///
 /// ```
 /// use nervekit_conversation_core::{ConversationRecord, Status};
@@ -382,11 +386,11 @@ pub struct ConversationRecord {
     pub parent_conversation_id: Option<ConversationId>,
     /// The title a person gave it.
     pub title: Option<String>,
-    /// The newest event of the selected branch.
+    /// The newest event, which the next one will follow.
     pub head_event_id: Option<EventId>,
     /// The execution that is open.
     pub open_execution: Option<OpenExecution>,
-    /// Whether automatic wakes and model requests are blocked.
+    /// Whether it is paused: nothing starts by itself, and the model is not asked.
     pub paused: bool,
     /// What it is doing.
     pub status: Status,
@@ -394,17 +398,18 @@ pub struct ConversationRecord {
     pub usage: Usage,
     /// The sequence of its next event.
     pub next_event_sequence: u64,
-    /// Grows with each change that its owner makes.
+    /// Grows with each change that the runtime makes to it.
     pub revision: u64,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its owner last changed it.
+    /// When the runtime last changed it.
     pub updated_at: Timestamp,
     /// When a prompt was last delivered.
     pub last_user_message_at: Option<Timestamp>,
 }
 
-/// Who may write the core row of a conversation, and until when.
+/// Which running core owns a conversation, and until when. Only the owner writes its history; two cores over one store
+/// so never work on the same conversation. Hosts need not look at it.
 ///
 /// ```
 /// use nervekit_conversation_core::Lease;
@@ -419,7 +424,7 @@ pub struct Lease {
     pub opening: Option<OpeningId>,
     /// The core that holds it.
     pub incarnation: IncarnationId,
-    /// Grows with every taking: an older epoch is fenced.
+    /// Grows with every taking: what is written under an older one is refused.
     pub epoch: u64,
     /// When it ends by itself, by the store's clock.
     pub expiry: Timestamp,

@@ -152,7 +152,11 @@ impl Conversation {
         self.fresh(Command::SetTitle { conversation_id: self.id, title }).await
     }
 
-    /// Answers an interaction.
+    /// Answers an [`Interaction`]: the general form of [`approve`](Self::approve), [`deny`](Self::deny) and
+    /// [`answer`](Self::answer), which can also remember the answer or withdraw the request.
+    ///
+    /// The first of two people wins. The second is answered [`CommandError::Resolved`], with who was faster; an
+    /// approval of something else than is asked now is answered [`CommandError::Stale`], with what is asked.
     ///
     /// ```
     /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction, Remember, Resolution};
@@ -169,7 +173,7 @@ impl Conversation {
         self.fresh(Command::Resolve { conversation_id: self.id, interaction_id, resolution }).await
     }
 
-    /// Approves what was shown, once.
+    /// Approves what was shown, this once.
     ///
     /// ```
     /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction};
@@ -181,7 +185,7 @@ impl Conversation {
         self.resolve(shown.id, Resolution::approve(shown.digest)).await
     }
 
-    /// Denies, once; the message is for the model.
+    /// Denies what was shown, this once; the message is for the model.
     ///
     /// ```
     /// # use nervekit_conversation_core::{CommandError, Conversation, Interaction};
@@ -209,7 +213,11 @@ impl Conversation {
         self.resolve(shown.id, Resolution::answer(text)).await
     }
 
-    /// Blocks automatic wakes and further model requests; what is in flight goes on.
+    /// Holds still at the next opportunity: no execution starts by itself and no further model request is made, while
+    /// the answer and the calls that are under way come to their end.
+    ///
+    /// The next prompt of a person clears the pause, and so do [`resume`](Self::resume) and
+    /// [`continue_processing`](Self::continue_processing).
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
@@ -220,7 +228,8 @@ impl Conversation {
         self.fresh(Command::Pause { conversation_id: self.id }).await
     }
 
-    /// Clears a pause and carries on.
+    /// Clears a pause: what was paused goes on, and what is queued is delivered. If there is nothing to do, nothing
+    /// happens; to make the model go on by itself there is [`continue_processing`](Self::continue_processing).
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
@@ -231,7 +240,12 @@ impl Conversation {
         self.fresh(Command::Resume { conversation_id: self.id }).await
     }
 
-    /// Stops the work and pauses; returns when every call is settled and the execution has ended.
+    /// Stops the work and pauses; returns when every call is settled and the execution has ended as cancelled.
+    ///
+    /// From the moment the command is stored nothing of the execution begins any more, not even after a crash. A call
+    /// that had not begun settles as cancelled, one that runs is told to end and settles with what became of it.
+    /// Inputs stay queued, and start nothing until a new prompt, [`resume`](Self::resume) or
+    /// [`continue_processing`](Self::continue_processing).
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
@@ -242,7 +256,8 @@ impl Conversation {
         self.fresh(Command::Stop { conversation_id: self.id, execution_id: None }).await
     }
 
-    /// Stops this execution; one that has ended is left alone.
+    /// Stops this execution as [`stop`](Self::stop) does, if it is the open one; otherwise nothing changes. For a button
+    /// that a person may press a moment too late.
     ///
     /// ```
     /// # use nervekit_types::ExecutionId;
@@ -254,7 +269,11 @@ impl Conversation {
         self.fresh(Command::Stop { conversation_id: self.id, execution_id: Some(execution) }).await
     }
 
-    /// Clears a pause and runs without new input.
+    /// Makes the model go on without a new prompt: after a limit, a stop, a failure or a crash. Clears a pause, carries
+    /// an open execution on or starts one, and delivers what is queued.
+    ///
+    /// Calls that are not settled stand in the way ([`CommandError::Busy`]); a conversation without any event has
+    /// nothing to continue from ([`CommandError::Invalid`]).
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::CommandError> {
@@ -265,7 +284,8 @@ impl Conversation {
         self.fresh(Command::ContinueProcessing { conversation_id: self.id, head: None }).await
     }
 
-    /// One consistent read of the conversation, with the cursor that continues it.
+    /// The state of the conversation in one consistent read, with the cursor that continues it. What was said is not in
+    /// it: that is [`history`](Self::history), or [`updates`](Self::updates) from the start.
     ///
     /// ```
     /// # use nervekit_conversation_core::{Conversation, QueryError};
@@ -280,7 +300,9 @@ impl Conversation {
         }
     }
 
-    /// A page of the selected branch, newest first; in order within the page.
+    /// A page of what happened, the newest page first, in order within a page: the events that lead to the head.
+    /// Without `before` the page ends with the head; for the page before it, ask with the id that its
+    /// [`EventPage`] gives.
     ///
     /// ```
     /// # use nervekit_conversation_core::{Conversation, Page, QueryError};
@@ -295,7 +317,8 @@ impl Conversation {
         }
     }
 
-    /// A page of the events of all branches, in order of their sequence.
+    /// A page of all events, in order of their sequence, those of branches that were left included: for a copy or an
+    /// export.
     ///
     /// ```
     /// # use nervekit_conversation_core::{Conversation, Cursor, Page, QueryError};
@@ -326,7 +349,8 @@ impl Conversation {
         }
     }
 
-    /// Follows the conversation from its first event.
+    /// Follows the conversation from its first event: [`follow`](Self::follow) from [`Cursor::START`]. A host that has
+    /// shown the history already follows from the cursor of a [`Snapshot`] instead.
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation) -> Result<(), nervekit_conversation_core::QueryError> {
@@ -337,7 +361,8 @@ impl Conversation {
         self.follow(Cursor::START).await
     }
 
-    /// Follows the conversation from a cursor.
+    /// Follows the conversation from a cursor: the events after it, then, live, whatever comes. Open interactions and
+    /// the text of an answer under way are told to a late follower too.
     ///
     /// ```
     /// # async fn f(conversation: nervekit_conversation_core::Conversation, last_event_id: &str) -> Result<(), nervekit_conversation_core::QueryError> {
@@ -348,8 +373,8 @@ impl Conversation {
         self.api.follow(Scope::Conversation(self.id), after).await
     }
 
-    /// Waits until nothing is under way, and says how the last execution ended. If a person is asked, it waits as
-    /// long as the person does.
+    /// Waits until the work under way has ended, and says how. If nothing is under way it says how the last execution
+    /// ended; if there never was one it waits for the first. If a person is asked, it waits as long as the person does.
     ///
     /// ```
     /// # use nervekit_conversation_core::{Conversation, Outcome, QueryError};
@@ -417,8 +442,10 @@ impl Conversation {
         }
     }
 
-    /// Submits an input and waits for the outcome. Asked again under the same input id, it waits for the same outcome,
-    /// or has it at once.
+    /// Submits an input and waits until the execution that it was delivered to has ended. If a person is asked meanwhile,
+    /// somebody else must answer: see [`Conversation::updates`] or [`interactions`].
+    ///
+    /// Asked again under the same input id, it waits for the same outcome, or has it at once.
     ///
     /// ```
     /// # use nervekit_conversation_core::{AskError, Conversation};
@@ -611,7 +638,8 @@ impl Project {
     }
 }
 
-/// What a person is asked, in every conversation of an API: the inbox, children included.
+/// What a person is asked, in every conversation of an API: the inbox, with those of conversations that work was
+/// delegated to.
 ///
 /// ```
 /// use nervekit_conversation_core::{Conversations, Interaction, QueryError, interactions};

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum InputSource {
-    /// A person, through the host. Only such an input clears a pause.
+    /// A person, through the host. Of all inputs only such a one clears a pause.
     #[default]
     User,
     /// The lead of a delegated conversation.
@@ -105,9 +105,10 @@ impl NewImage {
 pub struct NewInput {
     /// The id; a fresh one if absent.
     pub id: Option<InputId>,
-    /// The text.
+    /// The text: at most [`RuntimeLimits::input_bytes`](crate::RuntimeLimits::input_bytes), 1 MiB by default, and not
+    /// blank unless there is an image.
     pub text: String,
-    /// Images that belong to it.
+    /// Images that belong to it, kept in the [`AssetStore`](nervekit_tools::AssetStore).
     #[serde(default)]
     pub images: Vec<NewImage>,
     /// When it may be delivered.
@@ -122,7 +123,7 @@ impl NewInput {
         Self { id: None, text: text.into(), images: Vec::new(), target: DeliveryTarget::NextTurn }
     }
 
-    /// Names the input: a known id does nothing and returns its fate.
+    /// Names the input: one with a known id is not accepted again, and the receipt tells the fate of the first.
     #[must_use]
     pub fn id(mut self, id: InputId) -> Self {
         self.id = Some(id);

@@ -171,7 +171,8 @@ impl Question {
     }
 }
 
-/// Where, and as which rule, an answer is remembered.
+/// Where, and as which rule, an answer is remembered: one of the rules that
+/// [`InteractionKind::Approval`] suggests.
 ///
 /// ```
 /// use nervekit_conversation_core::Remember;
@@ -181,9 +182,10 @@ impl Question {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remember {
-    /// Which document keeps it.
+    /// Which document keeps it. A core takes [`GrantScope::Conversation`], and [`GrantScope::Once`] for no rule at all; any
+    /// other scope is answered [`CommandError::Invalid`](crate::CommandError::Invalid).
     pub scope: GrantScope,
-    /// Which of the suggested rules, by index.
+    /// Which of the suggested rules, by its index in the interaction, from 0.
     pub suggestion: usize,
 }
 
@@ -195,7 +197,8 @@ impl Remember {
     }
 }
 
-/// A person's answer to an interaction.
+/// A person's answer to an [`Interaction`]. An approval is resolved by `Approve`, `Deny` or `Cancel`, a question by
+/// `Answer`, `Deny` or `Cancel`; anything else is answered [`CommandError::Invalid`](crate::CommandError::Invalid).
 ///
 /// ```
 /// use nervekit_conversation_core::Resolution;
@@ -213,7 +216,7 @@ pub enum Resolution {
         /// Whether to remember it.
         remember: Option<Remember>,
     },
-    /// The call may not run.
+    /// The call may not run, or the question is not answered: the call settles as denied.
     Deny {
         /// Words for the model.
         message: Option<String>,

@@ -7,16 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{DeniedCall, Event, EventPayload, ExecutionState, FailureReason};
 
-/// How an execution ended, derived from its last `execution_state` event and replayed with it.
-///
-/// Dropping it unread would hide a failure:
-///
-/// ```compile_fail
-/// #![deny(unused_must_use)]
-/// # async fn f(conversation: nervekit_conversation_core::Conversation) {
-/// conversation.finished().await; // unused `Result` that must be used
-/// # }
-/// ```
+/// How an execution ended, derived from its last `execution_state` event and replayed with it. The compiler warns of
+/// one that is dropped unread, because that would hide a failure.
 ///
 /// ```
 /// use nervekit_conversation_core::{Ending, Outcome};
@@ -156,3 +148,25 @@ impl fmt::Display for NotCompleted {
 }
 
 impl std::error::Error for NotCompleted {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ending, Outcome};
+    use nervekit_types::{ConversationId, ExecutionId};
+
+    /// The expectation is not met, and this does not compile, if the type is no longer `#[must_use]`.
+    #[test]
+    #[deny(unfulfilled_lint_expectations)]
+    fn an_outcome_that_is_dropped_unread_is_warned_of() {
+        fn outcome() -> Outcome {
+            Outcome {
+                conversation_id: ConversationId::from_key("c"),
+                execution_id: ExecutionId::from_key("e"),
+                ending: Ending::Cancelled,
+                denied: Vec::new(),
+            }
+        }
+        #[expect(unused_must_use, reason = "it is what is tested")]
+        outcome();
+    }
+}

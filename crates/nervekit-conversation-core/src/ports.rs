@@ -1,5 +1,6 @@
 //! Every port of the crates in one list. A port lives in the crate that owns its concept; each is object-safe and
-//! can be replaced from outside.
+//! can be replaced from outside. The front page of the crate has a table that says what each answers, and with what it
+//! is filled by default.
 
 #[doc(no_inline)]
 pub use crate::{Backend, Conversations, Hook, Profiles, TurnResources};

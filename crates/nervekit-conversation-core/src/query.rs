@@ -10,7 +10,7 @@ use crate::store::{StoreStats, VerifyReport};
 use crate::tool_call::ToolCall;
 use crate::update::{ConversationState, Cursor};
 
-/// A page of a listing: how many entries, and how many bytes of them, at most.
+/// A page of a listing: how many entries, and how many bytes of them, at most; 200 and 1 MiB by default.
 ///
 /// ```
 /// use nervekit_conversation_core::Page;
@@ -73,12 +73,12 @@ pub enum Query {
         #[serde(default)]
         before: Option<ConversationId>,
     },
-    /// One conversation, whole, in one consistent read, with the cursor that continues it.
+    /// The state of one conversation in one consistent read, with the cursor that continues it.
     Snapshot {
         /// The conversation.
         conversation_id: ConversationId,
     },
-    /// Events of the selected branch, newest page first, in order within a page.
+    /// The events that lead to the head, newest page first, in order within a page.
     History {
         /// The conversation.
         conversation_id: ConversationId,
@@ -89,7 +89,7 @@ pub enum Query {
         #[serde(default)]
         before: Option<EventId>,
     },
-    /// Events of all branches in order of their sequence.
+    /// All events in order of their sequence, those of branches that were left included.
     EventsSince {
         /// The conversation.
         conversation_id: ConversationId,
@@ -180,7 +180,10 @@ impl View {
     }
 }
 
-/// A conversation, whole: one consistent read, and the cursor that continues it.
+/// The state of a conversation in one consistent read, and the cursor that continues it.
+///
+/// It does not hold what was said: show a page of [`Conversation::history`](crate::Conversation::history) first, and
+/// [`follow`](crate::Conversation::follow) from the cursor.
 ///
 /// ```
 /// use nervekit_conversation_core::Snapshot;

@@ -76,7 +76,9 @@ pub struct ConversationCore {
 }
 
 impl ConversationCore {
-    /// What recovery found when this core was opened; empty if it was deferred.
+    /// Recovers what is unfinished, as opening does unless [`CoreBuilder::defer_recovery`] says otherwise, and reports
+    /// what it found. Once recovered, there is nothing left to find; what opening found is told by
+    /// [`CoreBuilder::open_with_report`].
     ///
     /// ```
     /// # async fn f(core: &nervekit_conversation_core::ConversationCore) {

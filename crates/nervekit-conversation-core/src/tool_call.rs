@@ -44,7 +44,7 @@ impl CallState {
     }
 }
 
-/// The settings under which a call is decided, captured with its message.
+/// The settings under which a call is decided: those that held when its message became durable.
 ///
 /// ```
 /// use nervekit_conversation_core::TurnSettings;
@@ -65,8 +65,8 @@ pub struct TurnSettings {
     pub definition_digest: Option<Digest>,
 }
 
-/// The right to carry a call out. It is committed before the first outside effect; settling needs the
-/// current attempt.
+/// The right to carry a call out. It is durable before the first effect outside, so that after a crash it is known which
+/// calls may have had one; settling a call needs the claim of the current attempt.
 ///
 /// ```
 /// use nervekit_conversation_core::Claim;

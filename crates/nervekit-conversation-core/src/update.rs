@@ -114,7 +114,7 @@ pub enum Update {
     },
     /// The latest state of a conversation; an older one that was not read yet is replaced, never dropped.
     State(Box<ConversationState>),
-    /// A person is asked.
+    /// A person is asked. A follower that comes later is told what is still open.
     Interaction(Box<Interaction>),
     /// Nobody is asked any more: it was resolved, or its call was called off.
     InteractionClosed {
@@ -237,7 +237,8 @@ pub struct ConversationState {
     pub store_available: bool,
 }
 
-/// A stream of updates. Dropping it only stops listening.
+/// A stream of [`Update`]s. It goes on after an execution has ended, and ends when its source shuts down; dropping it
+/// only stops listening.
 ///
 /// ```
 /// use nervekit_conversation_core::{Cursor, Update, Updates};

@@ -1,4 +1,7 @@
-//! The tools of the default catalog, each in a file of its own: definition, behaviour and tests.
+//! The tools that come with the crate. Each is a function that makes it, and a type that holds its arguments.
+//!
+//! A host takes them all ([`core_tools`] and, with the feature `local-tools`, `local_tools`) or one by one, and may word
+//! one otherwise with [`Tool::redefine`](crate::Tool::redefine).
 
 mod ask_user;
 #[cfg(feature = "local-tools")]

@@ -50,9 +50,10 @@ pub enum Availability {
 pub enum HandledBy {
     /// Its executor.
     Local,
-    /// The conversation core, in one batch with the result.
+    /// The conversation core, in one batch with the result. A core does so for its own tools only, and offers no others
+    /// of this kind.
     Core,
-    /// The host.
+    /// The host, by an executor; without one the tool is not offered.
     Host,
 }
 

@@ -22,7 +22,7 @@ pub enum Keep {
     Both,
 }
 
-/// How much of a result the model reads.
+/// How much of a result the model reads: by default 24,000 bytes and 200 lines, from both ends.
 ///
 /// ```
 /// use nervekit_tools::{Keep, OutputBudget};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::forward;
 
-/// A template for delegated conversations.
+/// A template for conversations that work is delegated to: what such a one is for, and what it may do.
 ///
 /// ```
 /// use nervekit_conversation_core::Profile;
@@ -79,7 +79,7 @@ impl Profile {
     }
 }
 
-/// The profiles that a conversation can assign.
+/// The profiles that a conversation can assign: what a host that delegates work to other conversations offers.
 ///
 /// **Contract.** Ids are unique within an answer. A change affects conversations created later only.
 ///

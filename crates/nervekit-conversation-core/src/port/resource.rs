@@ -138,7 +138,7 @@ impl ResourceError {
 /// Gives a turn its system prompt, its context and its choice of tools.
 ///
 /// **Contract.** The same request gives the same bytes as long as nothing outside changed: providers cache by
-/// prefix. Called once a turn, before its first model request.
+/// prefix. Called once a turn, before the request is first made.
 ///
 /// ```
 /// use async_trait::async_trait;

@@ -27,7 +27,8 @@ use crate::event::EventLink;
 use crate::port::{Hook, HookError, HookVerdict, TurnResources};
 use crate::store::Store;
 
-/// Bounds that protect the process; all are the host's to set.
+/// Bounds that protect the process and hold for all conversations together or for each; all are the host's to set.
+/// What one execution may use up is bounded by [`Limits`](crate::Limits).
 ///
 /// ```
 /// use nervekit_conversation_core::RuntimeLimits;
@@ -38,24 +39,26 @@ use crate::store::Store;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeLimits {
-    /// How many tool calls run at once, over all conversations.
+    /// How many tool calls run at once, over all conversations: 16 by default.
     pub parallel_tools: usize,
-    /// How many model requests are in flight at once, over all conversations.
+    /// How many model requests are in flight at once, over all conversations: 64 by default.
     pub parallel_requests: usize,
-    /// How long an executor that was told to stop may take; then it is dropped.
+    /// How long an executor that was told to stop may take, 5 s by default; then it is dropped.
     pub cancellation_grace: Duration,
-    /// How long a hook may take.
+    /// How long a hook may take, 30 s by default; then it has failed, as its contract says.
     pub hook_time: Duration,
-    /// How long the permission engine may take with a call that names files.
+    /// How long the permission engine may take with a call that names files, 10 s by default; then the call is denied.
     pub permission_time: Duration,
-    /// How long a lease holds if it is not prolonged. After a third of it at the latest a core looks at what others
-    /// wrote to a conversation that it holds; as often as it passes, each core looks for what nobody holds.
+    /// How long a lease holds if it is not prolonged, 60 s by default: how long another core waits before it takes
+    /// over from one that died. After a third of it at the latest a core looks at what others wrote to a conversation
+    /// that it holds; as often as it passes, each core looks for what nobody holds.
     pub lease: Duration,
-    /// Executions since the last prompt of a person that no person asked for.
+    /// How many executions may start by themselves since the last prompt of a person, 50 by default; then what is
+    /// queued waits for one.
     pub automatic_executions: u32,
-    /// Inputs that may wait in one conversation.
+    /// How many inputs may wait in one conversation, 1,000 by default; more are refused.
     pub queue: usize,
-    /// Bytes of one input's text.
+    /// How many bytes the text of one input may have, 1 MiB by default; more are refused.
     pub input_bytes: usize,
 }
 

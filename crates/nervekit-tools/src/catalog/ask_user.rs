@@ -42,7 +42,7 @@ impl From<AskUser> for InputRequest {
     }
 }
 
-/// The tool `ask_user`, carried out by the conversation core.
+/// The tool `ask_user`: asks the person and waits for the answer; carried out by the conversation core.
 ///
 /// ```
 /// let tool = nervekit_tools::catalog::ask_user();

@@ -48,7 +48,7 @@ const LONGEST: u64 = 86_400;
 /// How much output the model reads: the end matters as much as the beginning.
 const BUDGET: OutputBudget = OutputBudget::new(24_000, 200).keep(Keep::Both);
 
-/// The tool `bash`.
+/// The tool `bash`: runs a command in a shell.
 ///
 /// The command has no input, a reduced environment and a process group of its own, and ends with its shell:
 /// what it leaves running is ended too. Its output goes to an asset as soon as it is long. A call that lasts

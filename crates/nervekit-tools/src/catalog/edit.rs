@@ -40,7 +40,7 @@ pub struct EditFile {
     pub dry_run: bool,
 }
 
-/// The tool `edit`.
+/// The tool `edit`: replaces exact texts in a file, all or none.
 ///
 /// Line ends, byte order mark, the end of the file, mode and owner stay as they are.
 ///

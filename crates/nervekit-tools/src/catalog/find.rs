@@ -44,7 +44,7 @@ pub struct Find {
     pub limit: Option<usize>,
 }
 
-/// The tool `find`.
+/// The tool `find`: files whose names fit a pattern.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

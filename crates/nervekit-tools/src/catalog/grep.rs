@@ -72,7 +72,7 @@ const BYTES: usize = 22_000;
 /// A line that needs more memory than this ends the search of its file.
 const HEAP: usize = 64 * 1024 * 1024;
 
-/// The tool `grep`.
+/// The tool `grep`: the lines of files that fit a pattern.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

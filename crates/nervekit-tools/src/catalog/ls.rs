@@ -37,7 +37,7 @@ pub struct Ls {
     pub limit: Option<usize>,
 }
 
-/// The tool `ls`.
+/// The tool `ls`: what is in a folder.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

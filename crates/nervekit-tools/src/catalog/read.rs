@@ -61,7 +61,7 @@ const WINDOW: u64 = 40_000;
 /// The largest picture that becomes an asset.
 const IMAGE: u64 = 20 * 1024 * 1024;
 
-/// The tool `read`.
+/// The tool `read`: the lines of a text file, an image, or the complete result of an earlier call.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

@@ -66,7 +66,7 @@ pub struct TodosSet {
 #[non_exhaustive]
 pub struct TodosGet {}
 
-/// The tool `todos_set`, carried out by the conversation core.
+/// The tool `todos_set`: replaces the to-do list of the conversation; carried out by the conversation core.
 ///
 /// ```
 /// use nervekit_permissions::EffectiveArguments;
@@ -93,7 +93,7 @@ pub fn todos_set() -> Tool {
     Tool::handled_elsewhere(definition, arguments)
 }
 
-/// The tool `todos_get`, carried out by the conversation core.
+/// The tool `todos_get`: the to-do list of the conversation; carried out by the conversation core.
 ///
 /// ```
 /// let tool = nervekit_tools::catalog::todos_get();

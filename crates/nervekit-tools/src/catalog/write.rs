@@ -34,7 +34,7 @@ pub struct Write {
     pub content: String,
 }
 
-/// The tool `write`.
+/// The tool `write`: makes a file, or replaces all that is in it.
 ///
 /// A file that changed since this conversation last read or wrote it is refused; one that it never read may be
 /// replaced. The result tells nothing of the old content, so that a rule against reading holds.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nervekit_permissions::{CanonicalTarget, Decision, Evidence, GrantScope};
+use nervekit_permissions::{CanonicalTarget, Decision, Evidence, GrantScope, Mode};
 use nervekit_tools::catalog::{AskUser, TodosSet};
 use nervekit_tools::{Attachment, FileFact, InputRequest, UserProjection};
 use nervekit_types::{AssetId, Digest, InteractionId};
@@ -134,10 +134,18 @@ pub(crate) fn approval_digest(call: &ToolCall) -> Digest {
         evidence.map_or_else(|| call.arguments.to_string(), |evidence| evidence.arguments.to_string()),
         targets.unwrap_or_default(),
         settings.rule_set_id.clone(),
-        format!("{:?}", settings.mode),
+        mode_word(settings.mode).to_owned(),
         settings.working_directory.as_ref().map(|folder| folder.display().to_string()).unwrap_or_default(),
         settings.definition_digest.map(|digest| digest.to_string()).unwrap_or_default(),
     ])
+}
+
+/// The word of a mode in a digest. Digests are stored: it stays as it is, whatever the variant is called.
+const fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Coding => "coding",
+        Mode::Planning => "planning",
+    }
 }
 
 /// What a core tool does when it becomes ready.
@@ -385,5 +393,56 @@ pub(crate) fn judged(
     draft.put_call(call);
     if suspended {
         tell_waiting(draft, planner, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nervekit_permissions::{CallOrigin, Mode};
+    use nervekit_types::{ConversationId, EventId, ExecutionId, Timestamp, ToolCallId, TurnId};
+
+    use super::approval_digest;
+    use crate::tool_call::{CallState, ToolCall, TurnSettings};
+
+    fn call(mode: Mode) -> ToolCall {
+        ToolCall {
+            id: ToolCallId::from_key("call"),
+            provider_call_id: None,
+            conversation_id: ConversationId::from_key("conversation"),
+            execution_id: ExecutionId::from_key("execution"),
+            turn_id: TurnId::from_key("turn"),
+            assistant_event_id: EventId::from_key("message"),
+            content_index: 0,
+            origin: CallOrigin::Model,
+            tool_name: "bash".to_owned(),
+            arguments: serde_json::json!({ "command": "ls" }),
+            coercions: Vec::new(),
+            turn_settings: TurnSettings {
+                rule_set_id: "supervised".to_owned(),
+                mode,
+                working_directory: Some("/work".into()),
+                definition_digest: None,
+            },
+            state: CallState::AwaitingApproval,
+            supervision: None,
+            interaction: None,
+            resolution: None,
+            claim: None,
+            cancel_requested: false,
+            updated_at: Timestamp::from_millis(0),
+        }
+    }
+
+    /// The digests are those of stored approvals: a release that computes others makes every approval that waits stale.
+    #[test]
+    fn the_digest_of_an_approval_is_the_same_in_every_release() {
+        let digests = [Mode::Coding, Mode::Planning].map(|mode| approval_digest(&call(mode)).to_string());
+        assert_eq!(
+            digests,
+            [
+                "sha256:3aaa42e4369c2648cc206c8ab2712fc2215d24c748f32d928593cebb197ebea3",
+                "sha256:e155b9d325d15a43f0f92571c34c1cfe9b86722db02dd0f1acc19537efd1f336",
+            ]
+        );
     }
 }
