@@ -1,10 +1,12 @@
 //! The engine as a host sees it, over real files.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+mod coverage;
 mod field_bug;
 mod grant;
 mod oracle;
 #[cfg(unix)]
 mod path;
+mod random;
 mod scenario;
 mod world;

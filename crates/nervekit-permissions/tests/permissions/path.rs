@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nervekit_permissions::*;
 use serde_json::json;
 
-use crate::oracle::Random;
+use crate::random::Random;
 use crate::world::*;
 
 /// Where a path of a call leads, by the resolver.
@@ -23,7 +23,7 @@ fn resolved(world: &World, path: &str) -> Result<PathBuf, String> {
 fn random_link_farms_are_resolved_as_the_system_resolves_them() {
     let (mut agreed, mut refused, mut missing) = (0, 0, 0);
     for seed in 1..=60_u64 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random::new(seed);
         let world = World::new("supervised");
         let base = world.path("project");
         let names = ["a", "b", "c", "d"];
