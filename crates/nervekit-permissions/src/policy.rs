@@ -206,15 +206,13 @@ impl Policy {
     fn new(rule_set: &str, mut rules: Vec<CompiledRule>) -> Self {
         // Precedences are unique but for the same group of two documents of one scope, which do not exist.
         rules.sort_by(|a, b| b.precedence.cmp(&a.precedence).then_with(|| a.rule.id.cmp(&b.rule.id)));
-        let texts: Vec<String> = rules
-            .iter()
-            .map(|rule| {
-                let mut text = String::new();
-                // Evidence is plain data; turning it into a value does not fail.
-                canonical(&serde_json::to_value(rule.evidence()).unwrap_or_default(), &mut text);
-                text
-            })
-            .collect();
+        let texts = rules.iter().map(|rule| {
+            let mut text = String::new();
+            // Rules are plain data; turning one into a value does not fail.
+            canonical(&serde_json::to_value(rule).unwrap_or_default(), &mut text);
+            text
+        });
+        let texts: Vec<String> = texts.collect();
         Self {
             rule_set: rule_set.to_owned(),
             index: Index::new(&rules),

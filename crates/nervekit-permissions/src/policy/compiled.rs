@@ -3,6 +3,7 @@
 use std::mem::discriminant;
 
 use nervekit_types::Digest;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::matcher::{CompiledMatcher, Reach};
@@ -19,15 +20,20 @@ use crate::target::{Access, TargetScope};
 /// The longest text that an allow matches, in bytes; a deny or prompt matches every longer one.
 pub(super) const MAXIMUM_VALUE: usize = 64 << 10;
 
-#[derive(Clone, Debug)]
+/// Written out it is what a [`RuleEvidence`] of it is.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct CompiledRule {
     pub(super) rule: Rule,
     pub(super) source: RuleSource,
     pub(super) rule_set_id: String,
     pub(super) precedence: Precedence,
+    #[serde(skip)]
     reading: Reading,
+    #[serde(skip)]
     conditions: Vec<Condition>,
+    #[serde(skip)]
     primary_target: Option<CompiledMatcher>,
+    #[serde(skip)]
     targets: Option<(Quantifier, CompiledMatcher)>,
 }
 

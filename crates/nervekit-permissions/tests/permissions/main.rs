@@ -3,10 +3,15 @@
 
 mod coverage;
 mod field_bug;
+mod fuzz;
 mod grant;
+#[cfg(unix)]
+mod link_farm;
 mod oracle;
 #[cfg(unix)]
 mod path;
+#[cfg(unix)]
+mod race;
 mod random;
 mod scenario;
 mod world;
