@@ -51,7 +51,7 @@ fn somewhere(random: &mut Random, dots: bool) -> PathBuf {
 fn plant(world: &World, random: &mut Random) {
     let top = world.folder.path().canonicalize().unwrap();
     for number in 0..45 {
-        let base = world.path(*random.pick(&["project", "project", "project", "outside"]));
+        let base = world.path(random.pick::<&str>(&["project", "project", "project", "outside"]));
         let place = base.join(somewhere(random, false));
         // What cannot be made here, because a file is in the way, is left out; so is what a link leads out of
         // the folder of this test.
@@ -96,7 +96,7 @@ fn system(path: &Path, links: usize) -> Option<PathBuf> {
         Err(_) => {}
     }
     let parent = system(path.parent()?, links)?;
-    let Some(name) = path.file_name() else { return None };
+    let name = path.file_name()?;
     let here = parent.join(name);
     // A link that dangles leads where it points.
     let Ok(content) = here.read_link() else { return Some(here) };
@@ -114,8 +114,8 @@ fn system(path: &Path, links: usize) -> Option<PathBuf> {
 }
 
 fn below(folder: &Path, path: &Path) -> Option<String> {
-    let (mut folder, mut path) = (folder.components(), path.components());
-    while let Some(component) = folder.next() {
+    let mut path = path.components();
+    for component in folder.components() {
         if path.next() != Some(component) {
             return None;
         }

@@ -156,19 +156,19 @@ fn show(call: &Call) -> String {
 }
 
 /// How often what was seen: a generator that never reaches a branch proves nothing about it.
-type Seen = BTreeMap<String, usize>;
+type Tally = BTreeMap<String, usize>;
 
 const CALLS: usize = 250;
 const POLICIES: usize = 250;
 const CALLS_PER_POLICY: usize = 50;
 
 /// One world with its calls, and policies against them: 12,500 decisions.
-fn round(seed: u64, seen: &mut Seen) {
+fn round(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed);
     let universe = Universe::new(seed % 4 == 3);
     let resolver = TargetResolver::new(universe.registered());
     let calls: Vec<Call> = (0..CALLS).map(|_| universe.call(&mut random)).collect();
-    let resolved: Vec<ResolvedCall> = calls
+    let canonical: Vec<ResolvedCall> = calls
         .iter()
         .map(|call| {
             resolver.resolve(&call.proposed("set")).unwrap_or_else(|error| panic!("{error}\n{}", show(call)))
@@ -193,11 +193,11 @@ fn round(seed: u64, seen: &mut Seen) {
                 expected
             };
             let expected = expect(&sources);
-            let found = outcome(&policy, &resolved[at], thorough);
+            let found = outcome(&policy, &canonical[at], thorough);
             if found != expected {
                 let wrong = |documents: &Documents| {
                     expect(&documents.sources(&documents.set))
-                        != outcome(&documents.policy(), &resolved[at], thorough)
+                        != outcome(&documents.policy(), &canonical[at], thorough)
                 };
                 let smallest = documents.shrink(wrong);
                 panic!(
@@ -205,23 +205,23 @@ fn round(seed: u64, seen: &mut Seen) {
                     show(&calls[at]),
                     smallest.show(),
                     expect(&smallest.sources(&smallest.set)),
-                    outcome(&smallest.policy(), &resolved[at], thorough),
+                    outcome(&smallest.policy(), &canonical[at], thorough),
                 );
             }
-            *seen.entry(expected.decision.to_string()).or_default() += 1;
+            *tally.entry(expected.decision.to_string()).or_default() += 1;
             for (mark, _, satisfied) in expected.marks {
-                *seen.entry(format!("{mark} satisfied: {satisfied}")).or_default() += 1;
+                *tally.entry(format!("{mark} satisfied: {satisfied}")).or_default() += 1;
             }
             if !expected.withholding.is_empty() {
-                *seen.entry("withholding".to_owned()).or_default() += 1;
+                *tally.entry("withholding".to_owned()).or_default() += 1;
             }
         }
     }
 }
 
 /// Runs rounds on as many threads as there are processors.
-fn rounds(seeds: std::ops::Range<u64>, round: impl Fn(u64, &mut Seen) + Sync) -> Seen {
-    let (left, seen) = (Mutex::new(seeds), Mutex::new(Seen::new()));
+fn rounds(seeds: std::ops::Range<u64>, round: impl Fn(u64, &mut Tally) + Sync) -> Tally {
+    let (left, tally) = (Mutex::new(seeds), Mutex::new(Tally::new()));
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -229,23 +229,23 @@ fn rounds(seeds: std::ops::Range<u64>, round: impl Fn(u64, &mut Seen) + Sync) ->
                 loop {
                     let next = left.lock().unwrap().next();
                     let Some(seed) = next else { break };
-                    let mut found = Seen::new();
+                    let mut found = Tally::new();
                     round(seed, &mut found);
                     for (what, count) in found {
-                        *seen.lock().unwrap().entry(what).or_default() += count;
+                        *tally.lock().unwrap().entry(what).or_default() += count;
                     }
                 }
             });
         }
     });
-    seen.into_inner().unwrap()
+    tally.into_inner().unwrap()
 }
 
 #[test]
 fn a_hundred_thousand_decisions_are_those_of_the_naive_evaluator() {
-    let seen = rounds(0..8, round);
-    println!("seeds 0..8: {seen:?}");
-    let count = |what: &str| seen.get(what).copied().unwrap_or_default();
+    let tally = rounds(0..8, round);
+    println!("seeds 0..8: {tally:?}");
+    let count = |what: &str| tally.get(what).copied().unwrap_or_default();
     assert_eq!(count("allow") + count("prompt") + count("deny"), 8 * POLICIES * CALLS_PER_POLICY);
     for (what, least) in [
         ("allow", 10_000),
@@ -257,12 +257,12 @@ fn a_hundred_thousand_decisions_are_those_of_the_naive_evaluator() {
         ("protected_read satisfied: true", 5),
         ("withholding", 50),
     ] {
-        assert!(count(what) >= least, "{what}: {} of at least {least}; {seen:?}", count(what));
+        assert!(count(what) >= least, "{what}: {} of at least {least}; {tally:?}", count(what));
     }
 }
 
 /// The whole engine: planning that nobody confirmed yet, and what a search may see.
-fn engine_round(seed: u64, seen: &mut Seen) {
+fn engine_round(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x5eed);
     let universe = Universe::new(seed % 4 == 3);
     let calls: Vec<Call> = (0..60).map(|_| universe.call(&mut random)).collect();
@@ -295,7 +295,7 @@ fn engine_round(seed: u64, seen: &mut Seen) {
                 show(call),
                 documents.show()
             );
-            *seen.entry(expected.to_string()).or_default() += 1;
+            *tally.entry(expected.to_string()).or_default() += 1;
             for (index, target) in evaluation.targets.iter().enumerate() {
                 let Some(filter) = &target.entries else { continue };
                 for entry in entries {
@@ -307,7 +307,7 @@ fn engine_round(seed: u64, seen: &mut Seen) {
                         show(call),
                         documents.show()
                     );
-                    *seen.entry(format!("entry seen: {expected}")).or_default() += 1;
+                    *tally.entry(format!("entry seen: {expected}")).or_default() += 1;
                 }
             }
         }
@@ -329,9 +329,9 @@ fn is_planning(naive: &Naive, outcome: &Outcome, call: &Call) -> bool {
 
 #[test]
 fn the_engine_plans_and_searches_as_the_naive_evaluator_does() {
-    let seen = rounds(0..8, engine_round);
-    println!("seeds 0..8: {seen:?}");
+    let tally = rounds(0..8, engine_round);
+    println!("seeds 0..8: {tally:?}");
     for what in ["allow", "prompt", "deny", "entry seen: true", "entry seen: false"] {
-        assert!(seen.get(what).is_some_and(|count| *count >= 100), "{what}; {seen:?}");
+        assert!(tally.get(what).is_some_and(|count| *count >= 100), "{what}; {tally:?}");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn document(bytes: &[u8]) {
                 let builder = match scope {
                     DocumentScope::User => builder.user(&document),
                     DocumentScope::Project => builder.project(&document),
-                    _ => builder.conversation(&document),
+                    DocumentScope::Conversation => builder.conversation(&document),
                 };
                 let rules = builder.build().unwrap().rules();
                 // What is neither the user's nor the baseline's guards nothing.

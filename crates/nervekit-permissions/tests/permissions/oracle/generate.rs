@@ -164,7 +164,7 @@ impl Generator<'_> {
             filter = filter.origin(*random.pick(&[CallOrigin::Model, CallOrigin::User]));
         }
         if random.chance(12) {
-            let (operator, value) = self.condition(random, None);
+            let (operator, value) = Self::condition(random, None);
             filter = filter.primary_argument(operator, value);
         }
         if random.chance(25) {
@@ -236,11 +236,11 @@ impl Generator<'_> {
             "paths.0",
         ];
         let path = *random.pick(&paths);
-        let (operator, value) = self.condition(random, Some(path));
+        let (operator, value) = Self::condition(random, Some(path));
         filter.argument(format!("args.{path}"), operator, value)
     }
 
-    fn condition(&self, random: &mut Random, path: Option<&str>) -> (Operator, Value) {
+    fn condition(random: &mut Random, path: Option<&str>) -> (Operator, Value) {
         let near = match path {
             Some("level") => random.pick(&[json!(1), json!("1"), json!(true), Value::Null]).clone(),
             Some("mode") => json!(*random.pick(&["fast", "slow", "look"])),

@@ -61,8 +61,8 @@ impl<'u> Naive<'u> {
         let everything: Vec<usize> = (0..call.targets.len()).collect();
         let matching = self.matching(sources, call, &everything, None);
         let marks = self.marks(sources, call);
-        let withholding = self.sorted(sources).into_iter().filter(|source| {
-            self.applies(&source.rule, call)
+        let withholding = sorted(sources).into_iter().filter(|source| {
+            applies(&source.rule, call)
                 && everything.iter().any(|index| self.withholds(&source.rule, call, *index))
         });
         Outcome {
@@ -106,16 +106,6 @@ impl<'u> Naive<'u> {
         }
     }
 
-    fn sorted<'s>(&self, sources: &'s [Source]) -> Vec<&'s Source> {
-        let mut sorted: Vec<&Source> = sources.iter().filter(|source| source.rule.enabled).collect();
-        sorted.sort_by_key(|source| {
-            let guardrail = source.rule.enforcement == Enforcement::Guardrail;
-            let denies = guardrail && source.rule.decision == Decision::Deny;
-            std::cmp::Reverse((guardrail, denies, source.scope, source.rule.priority))
-        });
-        sorted
-    }
-
     /// The rules that match a call of which only these targets are looked at.
     fn matching<'s>(
         &self,
@@ -124,25 +114,11 @@ impl<'u> Naive<'u> {
         targets: &[usize],
         but: Option<&str>,
     ) -> Vec<&'s Source> {
-        let sorted = self.sorted(sources).into_iter();
+        let sorted = sorted(sources).into_iter();
         sorted
             .filter(|source| Some(source.rule.id.as_str()) != but)
-            .filter(|source| self.applies(&source.rule, call) && self.targets(&source.rule, call, targets))
+            .filter(|source| applies(&source.rule, call) && self.targets(&source.rule, call, targets))
             .collect()
-    }
-
-    fn applies(&self, rule: &Rule, call: &Call) -> bool {
-        let (when, tool) = (&rule.when, &call.descriptor);
-        let lists = (when.tool_names.is_empty() || when.tool_names.contains(&tool.name))
-            && (when.tool_kinds.is_empty() || when.tool_kinds.contains(&tool.kind))
-            && (when.tool_groups.is_empty()
-                || when.tool_groups.iter().any(|group| tool.groups.contains(group)))
-            && (when.base_risks.is_empty() || when.base_risks.contains(&call.risk))
-            && (when.origins.is_empty() || when.origins.contains(&call.origin));
-        lists
-            && prefix(rule, call)
-            && when.arguments.iter().all(|filter| argument(rule, call, filter))
-            && when.primary_argument.as_ref().is_none_or(|filter| primary(rule, call, filter))
     }
 
     fn targets(&self, rule: &Rule, call: &Call, targets: &[usize]) -> bool {
@@ -233,7 +209,7 @@ impl<'u> Naive<'u> {
                     && rule.decision == Decision::Allow
                     && matches!(source.scope, 2 | 4)
                     && names
-                    && self.applies(rule, call)
+                    && applies(rule, call)
                     && self.targets(rule, call, &[index])
             })
         };
@@ -295,9 +271,7 @@ impl<'u> Naive<'u> {
         };
         one.targets[index].what = What::Path(entry);
         let filters = sources.iter().any(|source| {
-            source.rule.enabled
-                && self.applies(&source.rule, call)
-                && self.withholds(&source.rule, call, index)
+            source.rule.enabled && applies(&source.rule, call) && self.withholds(&source.rule, call, index)
         });
         let denied = filters
             && self
@@ -488,6 +462,31 @@ impl<'u> Naive<'u> {
         self.known.borrow_mut().insert(key, found);
         found
     }
+}
+
+/// Whether everything but the targets matches.
+fn applies(rule: &Rule, call: &Call) -> bool {
+    let (when, tool) = (&rule.when, &call.descriptor);
+    let lists = (when.tool_names.is_empty() || when.tool_names.contains(&tool.name))
+        && (when.tool_kinds.is_empty() || when.tool_kinds.contains(&tool.kind))
+        && (when.tool_groups.is_empty() || when.tool_groups.iter().any(|group| tool.groups.contains(group)))
+        && (when.base_risks.is_empty() || when.base_risks.contains(&call.risk))
+        && (when.origins.is_empty() || when.origins.contains(&call.origin));
+    lists
+        && prefix(rule, call)
+        && when.arguments.iter().all(|filter| argument(rule, call, filter))
+        && when.primary_argument.as_ref().is_none_or(|filter| primary(rule, call, filter))
+}
+
+/// The rules that count, the strongest first.
+fn sorted(sources: &[Source]) -> Vec<&Source> {
+    let mut sorted: Vec<&Source> = sources.iter().filter(|source| source.rule.enabled).collect();
+    sorted.sort_by_key(|source| {
+        let guardrail = source.rule.enforcement == Enforcement::Guardrail;
+        let denies = guardrail && source.rule.decision == Decision::Deny;
+        std::cmp::Reverse((guardrail, denies, source.scope, source.rule.priority))
+    });
+    sorted
 }
 
 /// Tries a pattern on a path and on every path below it that the pattern could tell from others.

@@ -288,19 +288,8 @@ impl Universe {
         self.roots.iter().fold(Roots::new(), |roots, known| roots.root(known.root.clone(), &known.typed))
     }
 
-    fn place(&self, working_directory: &Path, typed: &str, access: Access, tree: bool) -> Place {
-        let mut lexical = PathBuf::new();
-        for component in working_directory.join(typed).components() {
-            match component {
-                Component::ParentDir => drop(lexical.pop()),
-                Component::CurDir => {}
-                other => lexical.push(other),
-            }
-        }
-        Place { resolved: resolve(&lexical), lexical, access, tree, content: None }
-    }
-
     /// A random call of one of the tools.
+    #[expect(clippy::too_many_lines, reason = "a table of tools")]
     pub(crate) fn call(&self, random: &mut Random) -> Call {
         let cwd = self.base.join(if random.chance(15) { "project/a" } else { "project" });
         let mut made = Making { universe: self, cwd, arguments: json!({}), targets: Vec::new() };
@@ -426,6 +415,18 @@ impl Universe {
     }
 }
 
+fn place(working_directory: &Path, typed: &str, access: Access, tree: bool) -> Place {
+    let mut lexical = PathBuf::new();
+    for component in working_directory.join(typed).components() {
+        match component {
+            Component::ParentDir => drop(lexical.pop()),
+            Component::CurDir => {}
+            other => lexical.push(other),
+        }
+    }
+    Place { resolved: resolve(&lexical), lexical, access, tree, content: None }
+}
+
 fn tool(name: &str, kind: ToolKind, risk: Risk) -> ToolDescriptor {
     ToolDescriptor::new(name, kind, risk)
 }
@@ -439,7 +440,7 @@ struct Making<'u> {
 
 impl Making<'_> {
     fn add(&mut self, argument: String, typed: &str, access: Access, tree: bool) {
-        let place = self.universe.place(&self.cwd, typed, access, tree);
+        let place = place(&self.cwd, typed, access, tree);
         self.targets.push(Fact { argument: Some(argument), what: What::Path(place) });
     }
 
@@ -470,14 +471,14 @@ impl Making<'_> {
 
     /// The last target binds its content; what is no file binds none and cannot be uploaded.
     fn bind(&mut self) {
-        let Some(Fact { what: What::Path(place), .. }) = self.targets.last_mut() else { return };
-        if !place.resolved.is_file() {
-            *place = self.universe.place(&self.cwd, "/", place.access, place.tree);
-            place.lexical = self.universe.base.join("project/b");
-            place.resolved.clone_from(&place.lexical);
-            self.arguments["file"] = json!(place.lexical.to_str().unwrap());
+        let Some(Fact { what: What::Path(target), .. }) = self.targets.last_mut() else { return };
+        if !target.resolved.is_file() {
+            *target = place(&self.cwd, "/", target.access, target.tree);
+            target.lexical = self.universe.base.join("project/b");
+            target.resolved.clone_from(&target.lexical);
+            self.arguments["file"] = json!(target.lexical.to_str().unwrap());
         }
-        place.content = Some(Digest::of(std::fs::read(&place.resolved).unwrap()));
+        target.content = Some(Digest::of(std::fs::read(&target.resolved).unwrap()));
     }
 
     fn common(&mut self, random: &mut Random) {
