@@ -80,6 +80,13 @@ enum Segment {
     One(TextPattern),
 }
 
+impl Segment {
+    /// Whether it is `*`.
+    fn is_any_name(&self) -> bool {
+        matches!(self, Self::One(pattern) if pattern.alternatives == [[Token::Many]])
+    }
+}
+
 impl Pattern {
     /// Parses a pattern over paths.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
@@ -122,9 +129,12 @@ impl Pattern {
 
     /// Whether it matches the path and everything that can lie below.
     pub(crate) fn covers_tree(&self, path: &str) -> bool {
-        self.alternatives
-            .iter()
-            .any(|segments| segments.last() == Some(&Segment::Any) && matches_path(segments, path))
+        // What follows the last `**` must accept any name, as in `a/**/*`.
+        let open = |segments: &[Segment]| {
+            let last = segments.iter().rev().find(|segment| !segment.is_any_name());
+            last == Some(&Segment::Any)
+        };
+        self.alternatives.iter().any(|segments| open(segments) && matches_path(segments, path))
     }
 
     /// Whether it can match the path or something below.
@@ -219,6 +229,11 @@ impl TextPattern {
             literal: literal(text).to_owned(),
             alternatives: expand(text)?.iter().map(|text| tokens(text)).collect(),
         })
+    }
+
+    /// What every match begins with.
+    pub(crate) fn literal(&self) -> &str {
+        &self.literal
     }
 
     /// Whether it matches the whole text. `guarded`: no wildcard matches what a shell or an interpreter gives a

@@ -69,6 +69,11 @@ fn reads_back(call: &ResolvedCall, target: &CanonicalTarget) -> bool {
     call.descriptor.kind == crate::ToolKind::Filesystem && target.access() == Some(Access::Write)
 }
 
+/// Whether a deny is confirmed instead: a person's own command, which only a rule set forbids.
+fn becomes_a_question(rule: &CompiledRule, call: &ResolvedCall) -> bool {
+    rule.source == RuleSource::RuleSet && call.origin == CallOrigin::User
+}
+
 /// Checks a rule by compiling it.
 pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
     CompiledRule::compile(rule, RuleSource::RuleSet, "").map(drop)
@@ -201,15 +206,13 @@ impl Policy {
     fn new(rule_set: &str, mut rules: Vec<CompiledRule>) -> Self {
         // Precedences are unique but for the same group of two documents of one scope, which do not exist.
         rules.sort_by(|a, b| b.precedence.cmp(&a.precedence).then_with(|| a.rule.id.cmp(&b.rule.id)));
-        let texts: Vec<String> = rules
-            .iter()
-            .map(|rule| {
-                let mut text = String::new();
-                // Evidence is plain data; turning it into a value does not fail.
-                canonical(&serde_json::to_value(rule.evidence()).unwrap_or_default(), &mut text);
-                text
-            })
-            .collect();
+        let texts = rules.iter().map(|rule| {
+            let mut text = String::new();
+            // Rules are plain data; turning one into a value does not fail.
+            canonical(&serde_json::to_value(rule).unwrap_or_default(), &mut text);
+            text
+        });
+        let texts: Vec<String> = texts.collect();
         Self {
             rule_set: rule_set.to_owned(),
             index: Index::new(&rules),
@@ -248,12 +251,20 @@ impl Policy {
         let decision = rule.map_or(Decision::Prompt, |rule| rule.rule.decision);
         let verdict = |decision, cause| Verdict { policy: self, call, winner, decision, cause };
         if decision == Decision::Deny {
-            // A person's own command that a rule set denies becomes one confirmation.
-            let by_rule_set = rule.is_some_and(|rule| rule.source == RuleSource::RuleSet);
-            if by_rule_set && call.origin == CallOrigin::User {
-                return verdict(Decision::Prompt, Cause::Confirmation);
-            }
-            return verdict(Decision::Deny, Cause::Rule);
+            return match rule {
+                Some(rule) if becomes_a_question(rule, call) => {
+                    verdict(Decision::Prompt, Cause::Confirmation)
+                }
+                _ => verdict(Decision::Deny, Cause::Rule),
+            };
+        }
+        let allowing = rule.filter(|_| decision == Decision::Allow);
+        let uncovered = allowing.and_then(|rule| {
+            let uncovered = (0..call.targets.len()).filter(|index| !rule.covers(call, *index));
+            uncovered.map(|index| self.without(call, index, winner)).reduce(Decision::stricter)
+        });
+        if uncovered == Some(Decision::Deny) {
+            return verdict(Decision::Deny, Cause::Uncovered);
         }
         // A mark asks where a rule would allow. It never turns a deny into a question.
         let marked = (0..call.targets.len()).find_map(|index| {
@@ -262,17 +273,10 @@ impl Policy {
         if let Some((index, mark)) = marked {
             return verdict(Decision::Prompt, Cause::Mark(index, mark));
         }
-        let Some(rule) = rule.filter(|_| decision == Decision::Allow) else {
-            return verdict(Decision::Prompt, Cause::Rule);
-        };
-        let mut uncovered = None;
-        for index in (0..call.targets.len()).filter(|index| !rule.covers(call, *index)) {
-            let without = self.without(call, index, winner);
-            uncovered = Some(uncovered.map_or(without, |found: Decision| found.stricter(without)));
-        }
-        match uncovered {
-            Some(decision) => verdict(decision, Cause::Uncovered),
-            None => verdict(Decision::Allow, Cause::Rule),
+        match (allowing, uncovered) {
+            (None, _) => verdict(Decision::Prompt, Cause::Rule),
+            (Some(_), Some(decision)) => verdict(decision, Cause::Uncovered),
+            (Some(_), None) => verdict(Decision::Allow, Cause::Rule),
         }
     }
 
@@ -290,8 +294,10 @@ impl Policy {
     /// What becomes of one target without the winner: `Deny`, otherwise `Prompt`.
     fn without(&self, call: &ResolvedCall, target: usize, winner: Option<usize>) -> Decision {
         let rule = self.first(call, View::One(target), winner).and_then(|index| self.rules.get(index));
-        match rule.map(|rule| rule.rule.decision) {
-            Some(Decision::Deny) => Decision::Deny,
+        match rule {
+            Some(rule) if rule.rule.decision == Decision::Deny && !becomes_a_question(rule, call) => {
+                Decision::Deny
+            }
             _ => Decision::Prompt,
         }
     }

@@ -83,7 +83,8 @@ pub(super) fn walk(path: &Path) -> Result<Walked, String> {
                     pending.push_front(name);
                 }
             }
-            Ok(_) => {}
+            // Below a file there is nothing, as below what does not exist.
+            Ok(facts) => missing = !facts.is_dir(),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 missing = true;
             }

@@ -1,6 +1,9 @@
 //! A rule that is ready to be compared with calls.
 
+use std::mem::discriminant;
+
 use nervekit_types::Digest;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::matcher::{CompiledMatcher, Reach};
@@ -15,17 +18,22 @@ use crate::rule::{Operator, Quantifier, Rule};
 use crate::target::{Access, TargetScope};
 
 /// The longest text that an allow matches, in bytes; a deny or prompt matches every longer one.
-const MAXIMUM_VALUE: usize = 64 << 10;
+pub(super) const MAXIMUM_VALUE: usize = 64 << 10;
 
-#[derive(Clone, Debug)]
+/// Written out it is what a [`RuleEvidence`] of it is.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct CompiledRule {
     pub(super) rule: Rule,
     pub(super) source: RuleSource,
     pub(super) rule_set_id: String,
     pub(super) precedence: Precedence,
+    #[serde(skip)]
     reading: Reading,
+    #[serde(skip)]
     conditions: Vec<Condition>,
+    #[serde(skip)]
     primary_target: Option<CompiledMatcher>,
+    #[serde(skip)]
     targets: Option<(Quantifier, CompiledMatcher)>,
 }
 
@@ -86,6 +94,23 @@ impl CompiledRule {
             },
             rule: rule.clone(),
         })
+    }
+
+    /// What some primary argument must begin with for it to match, in at most so many bytes; any of several.
+    /// Empty when nothing of the kind is known.
+    pub(super) fn beginnings(&self, most: usize) -> Vec<String> {
+        let cut = |text: &str| {
+            let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at))?;
+            text.get(..end).map(str::to_owned)
+        };
+        let known = self.conditions.iter().filter(|condition| matches!(condition.place, Place::Primary));
+        let mut known = known.filter_map(|condition| match &condition.test {
+            Test::Equals(value) => Some(vec![cut(value.as_str()?)?]),
+            Test::In(values) => values.iter().map(|value| cut(value.as_str()?)).collect(),
+            Test::Glob(pattern) => Some(vec![cut(pattern.literal())?]),
+            Test::NotEquals(_) | Test::Exists(_) | Test::Digest(_) => None,
+        });
+        known.next().filter(|texts| texts.iter().all(|text| !text.is_empty())).unwrap_or_default()
     }
 
     pub(super) fn evidence(&self) -> RuleEvidence {
@@ -199,10 +224,16 @@ impl CompiledRule {
     /// Whether it names exactly this target, as a grant of a person does.
     pub(super) fn grants_exactly(&self, call: &ResolvedCall, index: usize) -> bool {
         let by_person = matches!(self.source, RuleSource::User | RuleSource::Conversation);
-        let exact = |matcher: &crate::Matcher| matcher.exact.is_some();
-        let names = self.rule.when.primary_target.as_ref().is_some_and(exact)
-            || self.rule.when.targets.as_ref().is_some_and(|filter| exact(&filter.matcher));
-        by_person && self.rule.decision == crate::Decision::Allow && names && self.covers(call, index)
+        let Some(target) = call.targets.get(index) else { return false };
+        let names =
+            |matcher: &CompiledMatcher| matcher.is_exact() && reach(matcher, call, target) == Reach::Whole;
+        let primary = index == 0 && self.primary_target.as_ref().is_some_and(names);
+        let every = |(quantifier, matcher): &(Quantifier, CompiledMatcher)| {
+            *quantifier == Quantifier::All && names(matcher)
+        };
+        by_person
+            && self.rule.decision == crate::Decision::Allow
+            && (primary || self.targets.as_ref().is_some_and(every))
     }
 
     fn filters_arguments(&self) -> bool {
@@ -342,7 +373,10 @@ impl Condition {
         };
         match &self.test {
             Test::Equals(wanted) => equal(wanted),
-            Test::NotEquals(wanted) => value != wanted,
+            // A value of another type says nothing, so no allow rests on it.
+            Test::NotEquals(wanted) => {
+                value != wanted && (restrict || discriminant(value) == discriminant(wanted))
+            }
             Test::In(values) => values.iter().any(equal),
             Test::Glob(pattern) => value.as_str().is_some_and(|text| {
                 pattern.matches(text, program && !restrict) || inside(&|text| pattern.matches(text, false))
@@ -374,7 +408,7 @@ impl Found {
 }
 
 /// Calls back with every value at a path; `*` stands for every item of an array.
-fn visit<'v, 'p>(
+pub(super) fn visit<'v, 'p>(
     value: &'v Value,
     mut parts: impl Iterator<Item = &'p str> + Clone,
     found: &mut dyn FnMut(&'v Value),

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::compiled::CompiledRule;
+use super::compiled::{CompiledRule, MAXIMUM_VALUE, visit};
 use crate::decision::CallOrigin;
 use crate::descriptor::{Risk, ToolKind};
 use crate::path::ResolvedCall;
@@ -14,7 +14,7 @@ type Bits = Vec<u64>;
 
 /// For each thing that rules ask of a call, the rules that accept it. The candidates are what every one of
 /// them accepts, the strongest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Index {
     words: usize,
     names: Dimension<String>,
@@ -24,7 +24,22 @@ pub(super) struct Index {
     origins: Dimension<CallOrigin>,
     /// The first words of `commandPrefix`.
     programs: Dimension<String>,
+    /// What a primary argument must begin with.
+    beginnings: Beginnings,
 }
+
+/// The rules by what some primary argument must begin with; without it they do not match.
+#[derive(Clone, Debug, Default)]
+struct Beginnings {
+    by: Dimension<String>,
+    /// The lengths of the beginnings, each once.
+    lengths: Vec<usize>,
+}
+
+/// Beginnings are told apart by this many bytes.
+const MAXIMUM_BEGINNING: usize = 32;
+/// With more texts or more beginnings that fit, rules are not told apart by them.
+const MAXIMUM_FITTING: usize = 8;
 
 /// With more programs in one command than this, rules about commands are not told apart by the index.
 const MAXIMUM_PROGRAMS: usize = 4;
@@ -92,6 +107,7 @@ impl Index {
                 when.map(|when| when.command_prefix.get(..1).unwrap_or_default()),
                 words,
             ),
+            beginnings: Beginnings::new(rules, words),
         }
     }
 
@@ -110,12 +126,15 @@ impl Index {
             self.origins.of(&call.origin),
         ];
         let programs = self.programs_of(call);
+        let beginnings = self.beginnings.of(call);
         let word = move |at: usize| {
             let bits = |bits: &[u64]| bits.get(at).copied().unwrap_or_default();
             let groups = groups.map_or(u64::MAX, bits);
             let programs =
                 programs.map_or(u64::MAX, |known| known.iter().fold(0, |any, some| any | bits(some)));
-            dimensions.iter().fold(groups & programs, |all, some| all & bits(some))
+            let beginnings =
+                beginnings.map_or(u64::MAX, |known| known.iter().fold(0, |any, some| any | bits(some)));
+            dimensions.iter().fold(groups & programs & beginnings, |all, some| all & bits(some))
         };
         let (mut at, mut left, words) = (0, word(0), self.words);
         std::iter::from_fn(move || {
@@ -144,5 +163,56 @@ impl Index {
             *slot = self.programs.of(words.first().map_or("", String::as_str));
         }
         Some(programs)
+    }
+}
+
+impl Beginnings {
+    fn new(rules: &[CompiledRule], words: usize) -> Self {
+        let known: Vec<Vec<String>> = rules.iter().map(|rule| rule.beginnings(MAXIMUM_BEGINNING)).collect();
+        let mut lengths: Vec<usize> = known.iter().flatten().map(String::len).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        Self { by: Dimension::new(known.iter().map(Vec::as_slice), words), lengths }
+    }
+
+    /// For each beginning of a text that a condition may look at, the rules that ask for it and those that ask
+    /// for none; `None` when that would not tell them apart.
+    fn of(&self, call: &ResolvedCall) -> Option<[&[u64]; MAXIMUM_FITTING]> {
+        let mut fitting = [self.by.open.as_slice(); MAXIMUM_FITTING];
+        if call.command.as_ref().is_some_and(|command| command.exhausted) {
+            return None;
+        }
+        if self.lengths.is_empty() {
+            return Some(fitting);
+        }
+        let mut slots = fitting.iter_mut();
+        let mut told_apart = true;
+        looked_at(call, &mut |text| {
+            // Each rule that restricts matches what is too long to be read.
+            told_apart &= text.len() <= MAXIMUM_VALUE;
+            for beginning in self.lengths.iter().filter_map(|length| text.get(..*length)) {
+                if let Some(bits) = self.by.by.get(beginning) {
+                    match slots.next() {
+                        Some(slot) => *slot = bits,
+                        None => told_apart = false,
+                    }
+                }
+            }
+        });
+        told_apart.then_some(fitting)
+    }
+}
+
+/// Calls back with every text that a condition on primary arguments may look at.
+fn looked_at(call: &ResolvedCall, found: &mut dyn FnMut(&str)) {
+    for name in &call.descriptor.primary_arguments {
+        visit(call.arguments.as_value(), name.split('.'), &mut |value| {
+            if let Some(text) = value.as_str() {
+                found(text);
+            }
+        });
+    }
+    if let Some(command) = &call.command {
+        command.texts.iter().for_each(|text| found(text));
     }
 }

@@ -137,6 +137,11 @@ impl CompiledMatcher {
         }
     }
 
+    /// Whether it names one target and no other.
+    pub(super) const fn is_exact(&self) -> bool {
+        self.source.exact.is_some()
+    }
+
     /// Whether it asks for nothing that only a path or a URL has. An allow without any selection means the
     /// project's paths, and any target of another kind.
     fn is_open(&self) -> bool {
@@ -170,7 +175,8 @@ impl CompiledMatcher {
             return path.scope == TargetScope::Exact && self.absolute(&path.resolved) == exact;
         }
         let (Some(root), Some(longest)) = (&self.root, longest) else { return false };
-        if *root != longest.root {
+        // What lies below in another root is not looked at under this one.
+        if *root != longest.root || path.contains.iter().any(|inner| inner.root.is_for_allow()) {
             return false;
         }
         let name = self.name(longest);

@@ -92,8 +92,9 @@ impl Verdict<'_> {
         if self.cause == Cause::Uncovered {
             evidence.uncovered = self.uncovered();
         }
-        let withholding = self.policy.rules.iter().filter(|rule| {
-            (0..call.targets.len()).any(|target| rule.matches_call(call) && rule.withholds(call, target))
+        let candidates = self.policy.index.candidates(call);
+        let withholding = candidates.filter_map(|index| self.policy.rules.get(index)).filter(|rule| {
+            rule.matches_call(call) && (0..call.targets.len()).any(|target| rule.withholds(call, target))
         });
         evidence.withholding = withholding.map(|rule| rule.rule.id.clone()).collect();
         if self.decision == Decision::Prompt {

@@ -1,5 +1,7 @@
 //! Faults met in the field, each as a test.
 
+mod configuration;
+
 use nervekit_permissions::*;
 use serde_json::json;
 
@@ -11,6 +13,38 @@ fn allowing(patterns: &[&str]) -> World {
     patterns.iter().fold(World::new("supervised"), |world, pattern| {
         world.user(allow(Filter::new().tool("bash").primary_argument(Operator::Glob, *pattern)))
     })
+}
+
+#[test]
+fn case_01_a_command_word_is_a_whole_word() {
+    for (word, longer) in
+        [("ls", ["lsof -i", "lsattr .", "ls-anything"]), ("git", ["gitk", "git-x", "gitk a"])]
+    {
+        let world = World::new("supervised").user(allow(Filter::new().command_prefix([word])));
+        for command in longer {
+            assert_eq!(world.bash(command), Prompt, "{command}");
+        }
+        assert_eq!(world.bash(word), Allow);
+        assert_eq!(world.bash(&format!("{word} -la")), Allow);
+    }
+}
+
+/// An allow is about one simple command: a list of commands asks even when each of them alone is allowed.
+#[test]
+fn case_02_a_list_of_allowed_commands_asks() {
+    let world = World::new("supervised")
+        .user(allow(Filter::new().command_prefix(["cd"])))
+        .user(allow(Filter::new().command_prefix(["echo"])));
+    assert_eq!(world.bash("cd src"), Allow);
+    assert_eq!(world.bash("echo a"), Allow);
+    for command in ["cd src && echo a", "cd src; echo a", "echo a | echo b"] {
+        assert_eq!(world.bash(command), Prompt, "{command}");
+    }
+    // A rule that names the list itself allows it.
+    let list = Filter::new().tool("bash").primary_argument(Operator::Glob, "cd src && echo *");
+    let world = world.user(allow(list));
+    assert_eq!(world.bash("cd src && echo a"), Allow);
+    assert_eq!(world.bash("cd src && echo a; id"), Prompt);
 }
 
 #[test]
@@ -141,6 +175,50 @@ fn case_07_wrappers_and_spellings_do_not_walk_around_a_deny() {
         for command in ["bash -c \"$X\"", "env $CMD d", "nohup $(echo rm) d"] {
             assert_eq!(world.bash(command), Prompt, "{command}");
         }
+    }
+}
+
+/// A guardrail names the program: the order and the spelling of its flags are not told apart, so none gets by.
+#[test]
+fn case_07_no_spelling_of_flags_or_targets_walks_around_a_guardrail() {
+    let world = World::new("autonomous")
+        .guardrail(deny(Filter::new().command_prefix(["rm"])))
+        .conversation(allow(Filter::new().tool("bash")).priority(1000));
+    for command in [
+        "rm -fr ~",
+        "rm -rf ~",
+        "rm -rf $HOME",
+        "rm -rf \"${HOME}\"",
+        "rm --recursive --force ~",
+        "rm -r -f ~",
+    ] {
+        assert_eq!(world.bash(command), Deny, "{command}");
+    }
+    // A rule that spells the flags is about that spelling.
+    let spelled = deny(Filter::new().tool("bash").primary_argument(Operator::Glob, "rm -rf *"));
+    let world = World::new("supervised").user(spelled);
+    assert_eq!(world.bash("rm -rf d"), Deny);
+    assert_eq!(world.bash("rm -fr d"), Prompt);
+}
+
+#[test]
+fn case_08_what_changes_the_shell_is_a_command_of_its_own() {
+    let world = World::new("supervised").user(allow(Filter::new().command_prefix(["git", "branch"])));
+    assert_eq!(world.bash("git branch"), Allow);
+    for command in [
+        "export PAGER='sh -c id'",
+        "typeset -x PAGER=./x",
+        "declare -x PAGER=./x",
+        "alias git=./x",
+        "git(){ ./x; }",
+        "git branch(){ ./x; }",
+        "set -a; . ./x",
+        "trap './x' EXIT",
+        "cd /evil",
+        "PAGER=./x git branch",
+        "export PAGER=./x && git branch",
+    ] {
+        assert_eq!(world.bash(command), Prompt, "{command}");
     }
 }
 
