@@ -13,7 +13,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// The most rules in one document.
 const MAXIMUM_RULES: usize = 256;
 /// The longest document, in bytes.
-const MAXIMUM_DOCUMENT: usize = 1 << 20;
+pub(crate) const MAXIMUM_DOCUMENT: usize = 1 << 20;
 /// The bounds of a rule's priority.
 const PRIORITIES: std::ops::RangeInclusive<i16> = -1000..=1000;
 

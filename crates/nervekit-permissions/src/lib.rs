@@ -46,7 +46,10 @@ pub use url::{DecidedUrl, UrlTarget};
 // Rules and the documents that hold them.
 pub use builtin::builtin_rule_sets;
 pub use document::{DocumentScope, Overlay, PolicyDocument, RuleSet, SCHEMA_VERSION};
-pub use documents::{DocumentId, DocumentOwner, Documents, MemoryDocuments, StoredDocument};
+pub use documents::{
+    DocumentId, DocumentOwner, DocumentState, Documents, FileDocuments, MemoryDocuments, MemoryTrustStore,
+    StoredDocument, Trust, TrustRecord, TrustStore,
+};
 pub use pattern::{Pattern, PatternError};
 pub use rule::{
     ArgumentFilter, Enforcement, Filter, Matcher, Operator, PrimaryFilter, Quantifier, QueryMatch, Rule,

@@ -1,0 +1,6 @@
+//! Documents in real files, written by real processes.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod file;
+mod process;
