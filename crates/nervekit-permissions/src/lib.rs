@@ -18,6 +18,7 @@ mod grant;
 mod path;
 mod pattern;
 mod policy;
+mod policy_documents;
 mod root;
 mod rule;
 mod rule_engine;
@@ -51,6 +52,7 @@ pub use documents::{
     StoredDocument, Trust, TrustRecord, TrustStore,
 };
 pub use pattern::{Pattern, PatternError};
+pub use policy_documents::{BoundRule, DocumentStatus, PolicyDocuments, SavedRule, Standing};
 pub use rule::{
     ArgumentFilter, Enforcement, Filter, Matcher, Operator, PrimaryFilter, Quantifier, QueryMatch, Rule,
     TargetKind, TargetsFilter,

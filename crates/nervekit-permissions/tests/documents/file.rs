@@ -2,55 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use nervekit_permissions::*;
 use nervekit_types::Digest;
 
-struct Bed {
-    folder: tempfile::TempDir,
-    trust: Arc<MemoryTrustStore>,
-    documents: FileDocuments,
-}
-
-fn user() -> DocumentId {
-    DocumentId::permissions(DocumentOwner::User(None))
-}
-
-impl Bed {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("home/config")).unwrap();
-        fs::create_dir_all(folder.path().join("project/.nerve/config")).unwrap();
-        let trust = Arc::new(MemoryTrustStore::new());
-        let documents = FileDocuments::new(folder.path().join("home"), Arc::clone(&trust));
-        Self { folder, trust, documents }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn user(&self) -> PathBuf {
-        self.path("home/config/permissions.json")
-    }
-
-    fn project(&self) -> PathBuf {
-        self.path("project/.nerve/config/permissions.json")
-    }
-
-    fn project_id(&self) -> DocumentId {
-        DocumentId::permissions(DocumentOwner::Project(self.path("project")))
-    }
-
-    /// The problem of a document, in words.
-    fn problem(&self, id: &DocumentId) -> String {
-        let state = self.documents.look(id);
-        assert!(state.current.is_none(), "{state:?}");
-        state.problem.as_ref().unwrap().to_string()
-    }
-}
+use crate::bed::{Bed, user_id};
 
 fn bytes(state: &DocumentState) -> Option<&[u8]> {
     state.current.as_ref().map(|document| &*document.bytes)
@@ -59,7 +16,7 @@ fn bytes(state: &DocumentState) -> Option<&[u8]> {
 #[tokio::test]
 async fn an_unchanged_file_is_not_read_again_and_every_edit_is_noticed() {
     let bed = Bed::new();
-    let id = user();
+    let id = user_id();
     for content in ["one", "two", "six", "longer"] {
         // The same inode, at times the same size, all within one tick of the clock.
         fs::write(bed.user(), content).unwrap();
@@ -76,7 +33,7 @@ async fn an_unchanged_file_is_not_read_again_and_every_edit_is_noticed() {
 #[tokio::test]
 async fn what_is_written_through_the_port_is_private_and_accepted() {
     let bed = Bed::new();
-    for id in [user(), bed.project_id(), DocumentId::new(DocumentOwner::User(None), "rule-sets/careful")] {
+    for id in [user_id(), bed.project_id(), DocumentId::new(DocumentOwner::User(None), "rule-sets/careful")] {
         let first = bed.documents.replace(&id, None, b"one").await.unwrap();
         assert_eq!(first, Digest::of(b"one"));
         let second = bed.documents.replace(&id, Some(first), b"two").await.unwrap();
@@ -104,12 +61,12 @@ async fn what_is_written_through_the_port_is_private_and_accepted() {
 #[tokio::test]
 async fn an_edit_between_reading_and_saving_is_never_lost() {
     let bed = Bed::new();
-    let first = bed.documents.replace(&user(), None, b"one").await.unwrap();
+    let first = bed.documents.replace(&user_id(), None, b"one").await.unwrap();
     fs::write(bed.user(), "edited").unwrap();
-    let refused = bed.documents.replace(&user(), Some(first), b"two").await;
+    let refused = bed.documents.replace(&user_id(), Some(first), b"two").await;
     assert!(matches!(refused, Err(DocumentError::Changed { .. })), "{refused:?}");
     assert_eq!(fs::read(bed.user()).unwrap(), b"edited");
-    let state = bed.documents.read(&user()).await.unwrap();
+    let state = bed.documents.read(&user_id()).await.unwrap();
     assert_eq!(state.current.as_ref().unwrap().trust, Trust::Undecided);
     assert_eq!(&*state.last_accepted.as_ref().unwrap().bytes, b"one");
 }
@@ -155,18 +112,18 @@ async fn a_fresh_home_is_adopted_once() {
     fs::write(bed.path("home/config/rule-sets/careful.json"), "set").unwrap();
     bed.documents.adopt().await.unwrap();
     let set = DocumentId::new(DocumentOwner::User(None), "rule-sets/careful");
-    for id in [user(), set] {
+    for id in [user_id(), set] {
         assert_eq!(bed.documents.look(&id).current.as_ref().unwrap().trust, Trust::Trusted);
     }
     fs::write(bed.user(), "theirs").unwrap();
     FileDocuments::new(bed.path("home"), Arc::clone(&bed.trust)).adopt().await.unwrap();
-    assert_eq!(bed.documents.look(&user()).current.as_ref().unwrap().trust, Trust::Undecided);
+    assert_eq!(bed.documents.look(&user_id()).current.as_ref().unwrap().trust, Trust::Undecided);
     // A home without a document has accepted that there is none.
     let bare = Bed::new();
     bare.documents.adopt().await.unwrap();
     fs::write(bare.user(), "theirs").unwrap();
     bare.documents.adopt().await.unwrap();
-    assert_eq!(bare.documents.look(&user()).current.as_ref().unwrap().trust, Trust::Undecided);
+    assert_eq!(bare.documents.look(&user_id()).current.as_ref().unwrap().trust, Trust::Undecided);
 }
 
 #[tokio::test]
@@ -207,15 +164,15 @@ async fn links_are_followed_in_the_home_only() {
     assert!(bed.problem(&bed.project_id()).contains("link"), "{}", bed.problem(&bed.project_id()));
     // One's own file behind one's own link, as those have who keep their settings in a repository.
     symlink(bed.path("real.json"), bed.user()).unwrap();
-    let found = bed.documents.look(&user());
+    let found = bed.documents.look(&user_id());
     assert_eq!(bytes(&found), Some(&b"one"[..]));
-    bed.documents.replace(&user(), Some(Digest::of("one")), b"two").await.unwrap();
+    bed.documents.replace(&user_id(), Some(Digest::of("one")), b"two").await.unwrap();
     assert!(fs::symlink_metadata(bed.user()).unwrap().is_symlink());
     assert_eq!(fs::read(bed.path("real.json")).unwrap(), b"two");
     if fs::metadata("/etc/passwd").unwrap().uid() != rustix::process::geteuid().as_raw() {
         fs::remove_file(bed.user()).unwrap();
         symlink("/etc/passwd", bed.user()).unwrap();
-        assert!(bed.problem(&user()).contains("belongs to someone else"), "{}", bed.problem(&user()));
+        assert!(bed.problem(&user_id()).contains("belongs to someone else"), "{}", bed.problem(&user_id()));
     }
 }
 
@@ -225,7 +182,7 @@ async fn no_two_scopes_read_one_file() {
     fs::write(bed.user(), "{}").unwrap();
     fs::hard_link(bed.user(), bed.project()).unwrap();
     assert!(bed.problem(&bed.project_id()).contains("the file of the user"));
-    assert!(bed.documents.look(&user()).current.is_some());
+    assert!(bed.documents.look(&user_id()).current.is_some());
 }
 
 #[tokio::test]
@@ -250,7 +207,7 @@ async fn dropping_a_save_leaves_the_old_document_or_the_new_one() {
     use std::task::{Context, Waker};
     for polls in 0..4 {
         let bed = Bed::new();
-        let id = user();
+        let id = user_id();
         let first = bed.documents.replace(&id, None, b"one").await.unwrap();
         {
             let documents = bed.documents.clone();
@@ -261,11 +218,11 @@ async fn dropping_a_save_leaves_the_old_document_or_the_new_one() {
         }
         // Whoever is still at work holds the lock, so a next save shows the end of it.
         loop {
-            let state = bed.documents.read(&user()).await.unwrap();
+            let state = bed.documents.read(&user_id()).await.unwrap();
             let current = state.current.as_ref().unwrap();
             assert!(["one", "two"].map(str::as_bytes).contains(&&*current.bytes));
             assert_eq!(current.trust, Trust::Trusted);
-            if bed.documents.replace(&user(), Some(current.digest), b"three").await.is_ok() {
+            if bed.documents.replace(&user_id(), Some(current.digest), b"three").await.is_ok() {
                 break;
             }
         }
