@@ -1,6 +1,8 @@
 //! Rule sets, overlays and the documents that hold them.
 
 mod fault;
+#[cfg(test)]
+mod schema;
 mod version;
 
 use std::collections::BTreeSet;
@@ -61,10 +63,12 @@ impl std::fmt::Display for DocumentScope {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RuleSet {
     /// The version of the format.
+    #[cfg_attr(test, schemars(range(min = 2, max = 2)))]
     pub schema_version: u32,
     /// Its id: what a conversation selects and overlays are bound to.
     pub id: String,
@@ -169,6 +173,7 @@ impl RuleSet {
 /// assert_eq!(overlay.rule_set_id, "supervised");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Overlay {
@@ -211,10 +216,12 @@ impl Overlay {
 /// # Ok::<(), nervekit_permissions::DocumentError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PolicyDocument {
     /// The version of the format.
+    #[cfg_attr(test, schemars(range(min = 2, max = 2)))]
     pub schema_version: u32,
     /// Rules that bind under every rule set; in the user's document only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

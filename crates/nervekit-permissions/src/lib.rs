@@ -54,8 +54,8 @@ pub use documents::{
 pub use pattern::{Pattern, PatternError};
 pub use policy_documents::{BoundRule, DocumentStatus, PolicyDocuments, SavedRule, Standing};
 pub use rule::{
-    ArgumentFilter, Enforcement, Filter, Matcher, Operator, PrimaryFilter, Quantifier, QueryMatch, Rule,
-    TargetKind, TargetsFilter,
+    ArgumentFilter, Enforcement, Example, Examples, Filter, Matcher, Operator, PrimaryFilter, Quantifier,
+    QueryMatch, Rule, TargetKind, TargetsFilter,
 };
 
 // Judging and explaining.

@@ -2,6 +2,7 @@
 
 mod compiled;
 mod entry;
+mod example;
 mod index;
 mod matcher;
 mod suggestion;
@@ -69,9 +70,9 @@ fn reads_back(call: &ResolvedCall, target: &CanonicalTarget) -> bool {
     call.descriptor.kind == crate::ToolKind::Filesystem && target.access() == Some(Access::Write)
 }
 
-/// Checks a rule by compiling it.
+/// Checks a rule by compiling it and by trying its examples.
 pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
-    CompiledRule::compile(rule, RuleSource::RuleSet, "").map(drop)
+    example::check(rule, CompiledRule::compile(rule, RuleSource::RuleSet, "")?)
 }
 
 /// Puts a policy together: a rule set, and the documents bound to it.

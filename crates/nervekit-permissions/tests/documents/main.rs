@@ -4,6 +4,7 @@
 
 mod bed;
 mod corpus;
+mod example;
 mod file;
 mod grant;
 mod process;
