@@ -18,8 +18,8 @@ use nervekit::harness::{
     AssistantMessage, Message, Model, ModelEvent, ModelInfo, ModelRequest, ModelStream, ToolCall,
 };
 use nervekit::permissions::{
-    DocumentError, DocumentId, DocumentOwner, DocumentScope, Documents, PolicyDocument, Risk, Roots,
-    RuleEngine, StoredDocument,
+    DocumentError, DocumentId, DocumentOwner, DocumentScope, DocumentState, Documents, PolicyDocument, Risk,
+    Roots, RuleEngine, StoredDocument, Trust,
 };
 use nervekit::tools::{FunctionTool, Json, SearchBackend, SearchError, SearchHit, catalog};
 use nervekit::types::{ConversationId, Digest};
@@ -97,8 +97,17 @@ impl Directory {
 
 #[async_trait]
 impl Documents for Directory {
-    async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        Ok((id.name == "permissions").then(|| StoredDocument::new(Self::RULES).trusted(true)))
+    async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
+        Ok(self.look(id))
+    }
+
+    fn look(&self, id: &DocumentId) -> Arc<DocumentState> {
+        let state = DocumentState::new("the directory of the company");
+        if id.name != "permissions" {
+            return Arc::new(state);
+        }
+        let rules = StoredDocument::new(Self::RULES).trust(Trust::Trusted);
+        Arc::new(state.current(rules.clone()).last_accepted(rules))
     }
 
     async fn replace(&self, _: &DocumentId, _: Option<Digest>, _: &[u8]) -> Result<Digest, DocumentError> {
@@ -109,8 +118,8 @@ impl Documents for Directory {
         Err(DocumentError::Unsupported)
     }
 
-    async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        self.read(id).await
+    async fn reject(&self, _: &DocumentId, _: Digest) -> Result<(), DocumentError> {
+        Err(DocumentError::Unsupported)
     }
 }
 
@@ -131,8 +140,10 @@ fn search(wiki: Arc<dyn SearchBackend>) -> FunctionTool<Search> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::current_dir()?.canonicalize()?;
     let rules = Directory.read(&DocumentId::permissions(DocumentOwner::User(None))).await?;
-    let rules =
-        PolicyDocument::parse(DocumentScope::User, &rules.ok_or("the directory has no rules")?.bytes)?;
+    let rules = PolicyDocument::parse(
+        DocumentScope::User,
+        &rules.current.as_ref().ok_or("the directory has no rules")?.bytes,
+    )?;
     let host = Host::in_memory()
         .project(&folder)
         .without_local_tools()

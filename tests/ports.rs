@@ -19,7 +19,7 @@ use std::sync::Arc;
 use nervekit::conversation::ports::{
     AssetStore, Backend, Clock, Conversations, Credentials, Documents, Entropy, Harness, Hook, IdSource,
     Model, ModelResolver, PermissionEngine, Process, Processes, Profiles, SearchBackend, TokenEstimator,
-    ToolExecutor, ToolManifest, Transport, TurnResources,
+    ToolExecutor, ToolManifest, Transport, TrustStore, TurnResources,
 };
 use nervekit::conversation::{Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions};
 use nervekit::harness::{HttpResponse, ModelStream};
@@ -52,7 +52,7 @@ macro_rules! ports {
 ports! {
     AssetStore Backend Clock Conversations Credentials Documents Entropy Harness Hook IdSource Model ModelResolver
     PermissionEngine Process Processes Profiles SearchBackend TokenEstimator ToolExecutor ToolManifest Transport
-    TurnResources
+    TrustStore TurnResources
 }
 
 fn names_of(ports: &[&str]) -> BTreeSet<String> {

@@ -18,6 +18,6 @@ pub use backend::Shelf;
 pub use conversation::{Census, House, OneReviewer};
 pub use model::{AnyModel, Canned, Forgetful, NoSecrets, Reverse, Words};
 pub use parrot::Parrot;
-pub use permission::{Cabinet, ReadersOnly};
+pub use permission::{Cabinet, Notary, ReadersOnly};
 pub use system::{Coin, Counter, WallClock};
 pub use tool::{Attic, Encyclopedia, Reply, Sayings, Town, Townsfolk};

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use nervekit_permissions::{
-    Decision, DocumentChange, DocumentError, DocumentId, Documents, Evaluation, Evidence, Grant, GrantError,
-    PermissionEngine, ProposedCall, Risk, RuleEvidence, RuleQuery, StoredDocument,
+    Decision, DocumentChange, DocumentError, DocumentId, DocumentState, Documents, Evaluation, Evidence,
+    Grant, GrantError, PermissionEngine, ProposedCall, Risk, RuleEvidence, RuleQuery, StoredDocument, Trust,
+    TrustRecord, TrustStore,
 };
 use nervekit_types::Digest;
 
@@ -42,19 +43,32 @@ impl PermissionEngine for ReadersOnly {
 
 /// Keeps documents in memory. Nobody can change one but through this port, so all are accepted.
 #[derive(Debug, Default)]
-pub struct Cabinet(Mutex<BTreeMap<DocumentId, Arc<[u8]>>>);
+pub struct Cabinet(Mutex<BTreeMap<DocumentId, Arc<DocumentState>>>);
 
 impl Cabinet {
-    fn current(&self, id: &DocumentId) -> Option<StoredDocument> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(id).map(|bytes| StoredDocument::new(Arc::clone(bytes)).trusted(true))
+    fn state(bytes: &[u8]) -> Arc<DocumentState> {
+        let document = StoredDocument::new(bytes).trust(Trust::Trusted);
+        Arc::new(DocumentState::new("the cabinet").current(document.clone()).last_accepted(document))
+    }
+
+    fn expect(&self, id: &DocumentId, expected: Option<Digest>) -> Result<(), DocumentError> {
+        let current = self.look(id).current.as_ref().map(|document| document.digest);
+        if current == expected {
+            return Ok(());
+        }
+        Err(DocumentError::Changed { current: current.map(Box::new) })
     }
 }
 
 #[async_trait]
 impl Documents for Cabinet {
-    async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        Ok(self.current(id))
+    async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
+        Ok(self.look(id))
+    }
+
+    fn look(&self, id: &DocumentId) -> Arc<DocumentState> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(id).cloned().unwrap_or_else(|| Arc::new(DocumentState::new("the cabinet")))
     }
 
     async fn replace(
@@ -63,23 +77,37 @@ impl Documents for Cabinet {
         expected: Option<Digest>,
         bytes: &[u8],
     ) -> Result<Digest, DocumentError> {
+        self.expect(id, expected)?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = kept.get(id).map(Digest::of);
-        if current != expected {
-            return Err(DocumentError::Changed { current: current.map(Box::new) });
-        }
-        kept.insert(id.clone(), bytes.into());
+        kept.insert(id.clone(), Self::state(bytes));
         Ok(Digest::of(bytes))
     }
 
     async fn trust(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
-        match self.current(id).map(|document| document.digest) {
-            Some(current) if current == digest => Ok(()),
-            current => Err(DocumentError::Changed { current: current.map(Box::new) }),
-        }
+        self.expect(id, Some(digest))
     }
 
-    async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        Ok(self.current(id))
+    async fn reject(&self, _id: &DocumentId, _digest: Digest) -> Result<(), DocumentError> {
+        Err(DocumentError::Unsupported)
+    }
+}
+
+/// Decisions about documents, in memory.
+#[derive(Debug, Default)]
+pub struct Notary(Mutex<BTreeMap<DocumentId, TrustRecord>>);
+
+#[async_trait]
+impl TrustStore for Notary {
+    async fn read(&self, id: &DocumentId) -> Result<Option<TrustRecord>, DocumentError> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned())
+    }
+
+    async fn replace(&self, id: &DocumentId, record: TrustRecord) -> Result<(), DocumentError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if record.revision != kept.get(id).map_or(0, |known| known.revision) + 1 {
+            return Err(DocumentError::Changed { current: None });
+        }
+        kept.insert(id.clone(), record);
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ pub use crate::{Backend, Conversations, Hook, Profiles, TurnResources};
 #[doc(no_inline)]
 pub use nervekit_harness::{Credentials, Harness, Model, ModelResolver, TokenEstimator, Transport};
 #[doc(no_inline)]
-pub use nervekit_permissions::{Documents, PermissionEngine};
+pub use nervekit_permissions::{Documents, PermissionEngine, TrustStore};
 #[doc(no_inline)]
 pub use nervekit_tools::{AssetStore, Process, Processes, SearchBackend, ToolExecutor, ToolManifest};
 #[doc(no_inline)]

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 /// let permitted: nervekit_permissions::Decision = true.into();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[must_use = "a decision that nobody looks at protects nothing"]
 pub enum Decision {
@@ -71,6 +72,7 @@ impl fmt::Display for Decision {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallOrigin {
     /// The model's message holds the call.
@@ -87,6 +89,7 @@ pub enum CallOrigin {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The ordinary mode.

@@ -15,6 +15,7 @@ use crate::target::{Access, TargetScope};
 /// assert_eq!(ToolKind::Filesystem.to_string(), "filesystem");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolKind {
@@ -77,6 +78,7 @@ impl fmt::Display for ToolKind {
 /// assert_eq!(Risk::AgentSpawn.to_string(), "agent_spawn");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Risk {

@@ -1,5 +1,10 @@
 //! Rule sets, overlays and the documents that hold them.
 
+mod fault;
+#[cfg(test)]
+mod schema;
+mod version;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -7,13 +12,15 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Decision, Mode};
 use crate::error::{DocumentError, DocumentProblem};
 use crate::rule::{Enforcement, Rule};
+use fault::{Fault, locate, position};
+pub(crate) use version::{is_same, strictest};
 
 /// The version of the document format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 2;
 /// The most rules in one document.
 const MAXIMUM_RULES: usize = 256;
 /// The longest document, in bytes.
-const MAXIMUM_DOCUMENT: usize = 1 << 20;
+pub(crate) const MAXIMUM_DOCUMENT: usize = 1 << 20;
 /// The bounds of a rule's priority.
 const PRIORITIES: std::ops::RangeInclusive<i16> = -1000..=1000;
 
@@ -56,10 +63,12 @@ impl std::fmt::Display for DocumentScope {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RuleSet {
     /// The version of the format.
+    #[cfg_attr(test, schemars(range(min = 2, max = 2)))]
     pub schema_version: u32,
     /// Its id: what a conversation selects and overlays are bound to.
     pub id: String,
@@ -132,20 +141,24 @@ impl RuleSet {
 
     /// Reads and checks a rule set. One bad rule makes the whole set refused.
     pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
-        let set: Self = read(bytes)?;
-        set.check()?;
+        let (set, text) = read::<Self>(bytes)?;
+        set.examine().map_err(|fault| locate(fault, text, set.rules.iter(), &[]))?;
         Ok(set)
     }
 
     /// Checks a set that was built in code.
     pub fn check(&self) -> Result<(), DocumentError> {
+        Ok(self.examine().map_err(DocumentProblem::from)?)
+    }
+
+    fn examine(&self) -> Result<(), Fault<'_>> {
         check_version(self.schema_version)?;
-        check_id(&self.id, "rule set")?;
+        check_id(&self.id, "rule set").map_err(Fault::whole)?;
         let mut ids = BTreeSet::new();
         check_group(&self.rules, &mut ids)?;
         for rule in &self.rules {
             if rule.enforcement == Enforcement::Guardrail {
-                return Err(problem(rule, "a rule set holds overridable rules only"));
+                return Err(Fault::rule(rule, "a rule set holds overridable rules only"));
             }
         }
         check_count(self.rules.len())
@@ -160,6 +173,7 @@ impl RuleSet {
 /// assert_eq!(overlay.rule_set_id, "supervised");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Overlay {
@@ -202,10 +216,12 @@ impl Overlay {
 /// # Ok::<(), nervekit_permissions::DocumentError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PolicyDocument {
     /// The version of the format.
+    #[cfg_attr(test, schemars(range(min = 2, max = 2)))]
     pub schema_version: u32,
     /// Rules that bind under every rule set; in the user's document only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -247,114 +263,134 @@ impl PolicyDocument {
         self.guardrails.iter().chain(self.overlays.iter().flat_map(|overlay| &overlay.rules))
     }
 
+    /// Takes a rule out, as when an answer is revoked, and returns it.
+    ///
+    /// ```
+    /// use nervekit_permissions::{Decision, Overlay, PolicyDocument, Rule};
+    /// let mut document = PolicyDocument::new().overlay(Overlay::new("supervised").rule(Rule::new("a", Decision::Allow)));
+    /// assert!(document.remove("b").is_none());
+    /// assert_eq!(document.remove("a").map(|rule| rule.id).as_deref(), Some("a"));
+    /// assert!(document.overlays.is_empty());
+    /// ```
+    pub fn remove(&mut self, id: &str) -> Option<Rule> {
+        let groups = std::iter::once(&mut self.guardrails);
+        let mut groups = groups.chain(self.overlays.iter_mut().map(|overlay| &mut overlay.rules));
+        let removed = groups.find_map(|rules| {
+            let at = rules.iter().position(|rule| rule.id == id)?;
+            Some(rules.remove(at))
+        });
+        self.overlays.retain(|overlay| !overlay.rules.is_empty());
+        removed
+    }
+
     /// Reads and checks a document. One bad rule makes the whole document refused, never partly applied.
     pub fn parse(scope: DocumentScope, bytes: &[u8]) -> Result<Self, DocumentError> {
-        let document: Self = read(bytes)?;
-        document.check(scope)?;
+        let (document, text) = read::<Self>(bytes)?;
+        document.examine(scope).map_err(|fault| locate(fault, text, document.rules(), &document.overlays))?;
         Ok(document)
     }
 
     /// Checks a document that was built in code, as one of this scope.
     pub fn check(&self, scope: DocumentScope) -> Result<(), DocumentError> {
+        Ok(self.examine(scope).map_err(DocumentProblem::from)?)
+    }
+
+    fn examine(&self, scope: DocumentScope) -> Result<(), Fault<'_>> {
         check_version(self.schema_version)?;
         check_count(self.rules().count())?;
         let mut ids = BTreeSet::new();
         check_group(&self.guardrails, &mut ids)?;
         for rule in &self.guardrails {
             if rule.enforcement != Enforcement::Guardrail {
-                return Err(problem(rule, "a rule under `guardrails` has `\"enforcement\": \"guardrail\"`"));
+                return Err(Fault::rule(
+                    rule,
+                    "a rule under `guardrails` has `\"enforcement\": \"guardrail\"`",
+                ));
             }
         }
         let mut bound = BTreeSet::new();
         for overlay in &self.overlays {
-            check_id(&overlay.rule_set_id, "rule set")?;
+            check_id(&overlay.rule_set_id, "rule set").map_err(|what| Fault::overlay(overlay, what))?;
             if !bound.insert(&overlay.rule_set_id) {
                 let name = crate::display(&overlay.rule_set_id);
-                return Err(
-                    DocumentProblem::new(format!("there are two overlays for `{name}`; join them")).into()
-                );
+                let what = format!("there are two overlays for `{name}`; join them");
+                return Err(Fault::overlay(overlay, what));
             }
             check_group(&overlay.rules, &mut ids)?;
             // Guardrails of the whole document join those of each overlay in one group.
             for rule in overlay.rules.iter().filter(|rule| rule.enforcement == Enforcement::Guardrail) {
                 if self.guardrails.iter().any(|known| known.priority == rule.priority) {
-                    return Err(problem(rule, "a guardrail for all rule sets has the same priority"));
+                    return Err(Fault::rule(rule, "a guardrail for all rule sets has the same priority"));
                 }
             }
         }
         for rule in self.rules().filter(|rule| rule.enforcement == Enforcement::Guardrail) {
             if scope != DocumentScope::User {
-                return Err(problem(rule, "only the user's document holds guardrails"));
+                return Err(Fault::rule(rule, "only the user's document holds guardrails"));
             }
             if rule.decision == Decision::Allow {
-                return Err(problem(rule, "a guardrail prompts or denies, it never allows"));
+                return Err(Fault::rule(rule, "a guardrail prompts or denies, it never allows"));
             }
         }
         Ok(())
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DocumentError> {
+/// Reads the text of a document, and returns it with what it says.
+fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<(T, &str), DocumentError> {
     if bytes.len() > MAXIMUM_DOCUMENT {
         let found = bytes.len();
-        return Err(DocumentProblem::new(format!(
-            "it is {found} bytes long; at most {MAXIMUM_DOCUMENT} are read"
-        ))
-        .into());
+        let what = format!("it is {found} bytes long; at most {MAXIMUM_DOCUMENT} are read");
+        return Err(DocumentProblem::new(what).into());
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| DocumentProblem::new("it is not UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let (line, column) = position(bytes, error.valid_up_to());
+        DocumentProblem::new("it is not UTF-8").at(line, column)
+    })?;
     // The first reading refuses what serde would accept silently: a key that appears twice.
-    crate::arguments::strict_json(text).map_err(DocumentProblem::from)?;
-    Ok(serde_json::from_str(text).map_err(DocumentProblem::from)?)
+    if !crate::arguments::strict_json(text).map_err(DocumentProblem::from)?.is_object() {
+        return Err(DocumentProblem::new("it is not an object").at(1, 1).into());
+    }
+    Ok((serde_json::from_str(text).map_err(DocumentProblem::from)?, text))
 }
 
-fn check_version(version: u32) -> Result<(), DocumentError> {
+fn check_version(version: u32) -> Result<(), Fault<'static>> {
     if version == SCHEMA_VERSION {
         return Ok(());
     }
-    Err(DocumentProblem::new(format!(
-        "schema version {version} is not known; this program reads {SCHEMA_VERSION}"
-    ))
-    .into())
+    Err(Fault::whole(format!("schema version {version} is not known; this program reads {SCHEMA_VERSION}")))
 }
 
-fn check_count(count: usize) -> Result<(), DocumentError> {
+fn check_count(count: usize) -> Result<(), Fault<'static>> {
     if count <= MAXIMUM_RULES {
         return Ok(());
     }
-    Err(DocumentProblem::new(format!("it holds {count} rules; at most {MAXIMUM_RULES} are read")).into())
+    Err(Fault::whole(format!("it holds {count} rules; at most {MAXIMUM_RULES} are read")))
 }
 
-fn check_id(id: &str, what: &str) -> Result<(), DocumentError> {
+fn check_id(id: &str, what: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
     if !id.is_empty() && id.len() <= 128 && id.chars().all(good) {
         return Ok(());
     }
     let id = crate::display(id);
-    Err(DocumentProblem::new(format!(
-        "`{id}` is not the id of a {what}: letters, digits, `_`, `-`, `.`, `:`"
-    ))
-    .into())
+    Err(format!("`{id}` is not the id of a {what}: letters, digits, `_`, `-`, `.`, `:`"))
 }
 
-fn check_group<'r>(rules: &'r [Rule], ids: &mut BTreeSet<&'r str>) -> Result<(), DocumentError> {
+fn check_group<'r>(rules: &'r [Rule], ids: &mut BTreeSet<&'r str>) -> Result<(), Fault<'r>> {
     let mut priorities = BTreeSet::new();
     for rule in rules {
-        check_id(&rule.id, "rule")?;
+        check_id(&rule.id, "rule").map_err(|what| Fault::rule(rule, what))?;
         if !ids.insert(&rule.id) {
-            return Err(problem(rule, "another rule of the document has the same id"));
+            return Err(Fault::rule(rule, "another rule of the document has the same id"));
         }
         if !PRIORITIES.contains(&rule.priority) {
-            return Err(problem(rule, "a priority lies between -1000 and 1000"));
+            return Err(Fault::rule(rule, "a priority lies between -1000 and 1000"));
         }
         if !priorities.insert((rule.enforcement == Enforcement::Guardrail, rule.priority)) {
-            return Err(problem(rule, "another rule of its group has the same priority"));
+            return Err(Fault::rule(rule, "another rule of its group has the same priority"));
         }
-        crate::policy::check_rule(rule).map_err(|what| problem(rule, what))?;
+        crate::policy::check_rule(rule).map_err(|what| Fault::rule(rule, what))?;
     }
     Ok(())
-}
-
-fn problem(rule: &Rule, what: impl Into<String>) -> DocumentError {
-    DocumentProblem::new(what).rule(&rule.id).into()
 }

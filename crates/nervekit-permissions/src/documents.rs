@@ -1,16 +1,23 @@
 //! The port through which layered documents are kept.
 
-use std::collections::BTreeMap;
+mod file;
+mod memory;
+mod trust;
+
 use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use nervekit_types::{ConversationId, Digest};
 use serde::{Deserialize, Serialize};
 
+pub use file::FileDocuments;
+pub use memory::MemoryDocuments;
+pub use trust::{MemoryTrustStore, Trust, TrustRecord, TrustStore};
+
 use crate::document::DocumentScope;
-use crate::error::DocumentError;
+use crate::error::{DocumentError, DocumentProblem};
 
 /// To whom a document belongs, exactly.
 ///
@@ -72,14 +79,14 @@ impl DocumentId {
     }
 }
 
-/// A document as it was read.
+/// The bytes of a document, and what was decided about them.
 ///
 /// ```
-/// use nervekit_permissions::StoredDocument;
+/// use nervekit_permissions::{StoredDocument, Trust};
 /// use nervekit_types::Digest;
 /// let document = StoredDocument::new(&b"{}"[..]);
 /// assert_eq!(document.digest, Digest::of("{}"));
-/// assert!(!document.trusted);
+/// assert_eq!(document.trust, Trust::Undecided);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -88,38 +95,90 @@ pub struct StoredDocument {
     pub bytes: Arc<[u8]>,
     /// The SHA-256 of exactly these bytes.
     pub digest: Digest,
-    /// Whether these bytes are trusted. A project's document counts only then.
-    pub trusted: bool,
+    /// Whether these bytes may count.
+    pub trust: Trust,
 }
 
 impl StoredDocument {
-    /// Wraps bytes that nobody trusts yet.
+    /// Wraps bytes about which nobody decided yet.
     #[must_use]
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
-        Self { digest: Digest::of(&bytes), bytes, trusted: false }
+        Self { digest: Digest::of(&bytes), bytes, trust: Trust::Undecided }
     }
 
-    /// Sets whether they are trusted.
+    /// Sets whether they may count.
     #[must_use]
-    pub fn trusted(mut self, trusted: bool) -> Self {
-        self.trusted = trusted;
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 }
 
-/// Keeps documents by owner and name.
-///
-/// **Contract.** `read` returns what is there now, in one read: the digest is of exactly the returned bytes.
-/// `replace` writes all or nothing, and only when what is there still has the expected digest (`None`: nothing
-/// is there); otherwise it changes nothing and returns [`DocumentError::Changed`]. What `replace` wrote counts
-/// as accepted and trusted, since it came through this port. `trust` accepts the bytes with this digest, and
-/// fails with `Changed` when others are there now; digests accepted before stay accepted. `last_accepted`
-/// returns the bytes accepted last, also when the document is gone.
+/// A document at one moment: what is there, and what was accepted last.
 ///
 /// ```
+/// use nervekit_permissions::{DocumentState, StoredDocument};
+/// let state = DocumentState::new("permissions.json").current(StoredDocument::new(&b"{}"[..]));
+/// assert!(state.current.is_some() && state.last_accepted.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocumentState {
+    /// Where it is kept, for people; the path of a file.
+    pub place: String,
+    /// What is there now; `None` when nothing is, or nothing that can be read.
+    pub current: Option<StoredDocument>,
+    /// Why what is there cannot be read.
+    pub problem: Option<DocumentProblem>,
+    /// What was accepted last, also when it is gone.
+    pub last_accepted: Option<StoredDocument>,
+}
+
+impl DocumentState {
+    /// Describes a place where nothing is.
+    #[must_use]
+    pub fn new(place: impl Into<String>) -> Self {
+        Self { place: place.into(), current: None, problem: None, last_accepted: None }
+    }
+
+    /// Sets what is there.
+    #[must_use]
+    pub fn current(mut self, document: StoredDocument) -> Self {
+        self.current = Some(document);
+        self
+    }
+
+    /// Sets why what is there cannot be read.
+    #[must_use]
+    pub fn problem(mut self, problem: DocumentProblem) -> Self {
+        self.problem = Some(problem);
+        self
+    }
+
+    /// Sets what was accepted last.
+    #[must_use]
+    pub fn last_accepted(mut self, document: StoredDocument) -> Self {
+        self.last_accepted = Some(document);
+        self
+    }
+}
+
+/// Keeps documents by owner and name, and what was decided about their bytes.
+///
+/// **Contract.** `read` returns what is there now, in one read: the digest is of exactly the returned bytes.
+/// `look` does the same without waiting for more than a file on this machine, so that a call can be judged in
+/// between; it returns the same `Arc` while nothing changed, and what it does not know yet counts as not
+/// accepted. `replace` writes all or nothing, and only when what is there still has the expected digest
+/// (`None`: nothing is there); otherwise it changes nothing and returns [`DocumentError::Changed`]. What
+/// `replace` wrote counts as accepted, since it came through this port. `trust` accepts the bytes with this
+/// digest, and fails with `Changed` when others are there now; a project's digests accepted before stay
+/// accepted. `reject` takes that back and remembers it; what was accepted last stays known.
+///
+/// ```
+/// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use nervekit_permissions::{DocumentError, DocumentId, Documents, StoredDocument};
+/// use nervekit_permissions::{DocumentError, DocumentId, Documents, DocumentState};
 /// use nervekit_types::Digest;
 ///
 /// /// No document at all.
@@ -127,8 +186,11 @@ impl StoredDocument {
 /// struct NoDocuments;
 /// #[async_trait]
 /// impl Documents for NoDocuments {
-///     async fn read(&self, _id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-///         Ok(None)
+///     async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
+///         Ok(self.look(id))
+///     }
+///     fn look(&self, id: &DocumentId) -> Arc<DocumentState> {
+///         Arc::new(DocumentState::new(&*id.name))
 ///     }
 ///     async fn replace(&self, _id: &DocumentId, _expected: Option<Digest>, _bytes: &[u8]) -> Result<Digest, DocumentError> {
 ///         Err(DocumentError::Unsupported)
@@ -136,8 +198,8 @@ impl StoredDocument {
 ///     async fn trust(&self, _id: &DocumentId, _digest: Digest) -> Result<(), DocumentError> {
 ///         Err(DocumentError::Changed { current: None })
 ///     }
-///     async fn last_accepted(&self, _id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-///         Ok(None)
+///     async fn reject(&self, _id: &DocumentId, _digest: Digest) -> Result<(), DocumentError> {
+///         Ok(())
 ///     }
 /// }
 /// let documents: Box<dyn Documents> = Box::new(NoDocuments);
@@ -145,7 +207,10 @@ impl StoredDocument {
 #[async_trait]
 pub trait Documents: Debug + Send + Sync + 'static {
     /// Reads what is there now.
-    async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError>;
+    async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError>;
+
+    /// Looks at what is there now, without waiting.
+    fn look(&self, id: &DocumentId) -> Arc<DocumentState>;
 
     /// Writes a document in place of the expected one and returns its digest.
     async fn replace(
@@ -158,8 +223,8 @@ pub trait Documents: Debug + Send + Sync + 'static {
     /// Accepts the bytes with this digest.
     async fn trust(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError>;
 
-    /// Returns the bytes that were accepted last.
-    async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError>;
+    /// Refuses bytes with this digest from now on.
+    async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError>;
 }
 
 macro_rules! forward {
@@ -167,8 +232,11 @@ macro_rules! forward {
         #[deny(clippy::missing_trait_methods)]
         #[async_trait]
         impl<P: Documents + ?Sized> Documents for $pointer<P> {
-            async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
+            async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
                 (**self).read(id).await
+            }
+            fn look(&self, id: &DocumentId) -> Arc<DocumentState> {
+                (**self).look(id)
             }
             async fn replace(
                 &self,
@@ -181,8 +249,8 @@ macro_rules! forward {
             async fn trust(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
                 (**self).trust(id, digest).await
             }
-            async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-                (**self).last_accepted(id).await
+            async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
+                (**self).reject(id, digest).await
             }
         }
     )*};
@@ -190,133 +258,3 @@ macro_rules! forward {
 
 forward!(Arc, Box);
 const _: fn(&dyn Documents) = |_| ();
-
-/// Documents in memory, gone with the process.
-///
-/// ```
-/// use nervekit_permissions::{DocumentId, DocumentOwner, Documents, MemoryDocuments};
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let documents = MemoryDocuments::new();
-/// let id = DocumentId::permissions(DocumentOwner::User(None));
-/// let digest = documents.replace(&id, None, b"{}").await?;
-/// assert!(documents.replace(&id, None, b"[]").await.is_err()); // something is there by now
-/// assert_eq!(documents.read(&id).await?.map(|document| document.digest), Some(digest));
-/// # Ok::<(), nervekit_permissions::DocumentError>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Default)]
-pub struct MemoryDocuments {
-    kept: Mutex<BTreeMap<DocumentId, Kept>>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    current: Option<Arc<[u8]>>,
-    accepted: Vec<Digest>,
-    last_accepted: Option<Arc<[u8]>>,
-}
-
-impl Kept {
-    fn digest(&self) -> Option<Digest> {
-        self.current.as_ref().map(Digest::of)
-    }
-
-    fn accept(&mut self, digest: Digest) {
-        if !self.accepted.contains(&digest) {
-            self.accepted.push(digest);
-        }
-        self.last_accepted.clone_from(&self.current);
-    }
-}
-
-impl MemoryDocuments {
-    /// Starts without any.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Puts bytes there as if someone edited the file: nobody accepted them.
-    pub fn edit(&self, id: DocumentId, bytes: impl Into<Arc<[u8]>>) {
-        self.with(id, |kept| kept.current = Some(bytes.into()));
-    }
-
-    fn with<T>(&self, id: DocumentId, change: impl FnOnce(&mut Kept) -> T) -> T {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        change(kept.entry(id).or_default())
-    }
-}
-
-#[async_trait]
-impl Documents for MemoryDocuments {
-    async fn read(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        Ok(self.with(id.clone(), |kept| {
-            let document = StoredDocument::new(kept.current.clone()?);
-            let trusted = kept.accepted.contains(&document.digest);
-            Some(document.trusted(trusted))
-        }))
-    }
-
-    async fn replace(
-        &self,
-        id: &DocumentId,
-        expected: Option<Digest>,
-        bytes: &[u8],
-    ) -> Result<Digest, DocumentError> {
-        self.with(id.clone(), |kept| {
-            let current = kept.digest();
-            if current != expected {
-                return Err(DocumentError::Changed { current: current.map(Box::new) });
-            }
-            let digest = Digest::of(bytes);
-            kept.current = Some(bytes.into());
-            kept.accept(digest);
-            Ok(digest)
-        })
-    }
-
-    async fn trust(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
-        self.with(id.clone(), |kept| {
-            let current = kept.digest();
-            if current != Some(digest) {
-                return Err(DocumentError::Changed { current: current.map(Box::new) });
-            }
-            kept.accept(digest);
-            Ok(())
-        })
-    }
-
-    async fn last_accepted(&self, id: &DocumentId) -> Result<Option<StoredDocument>, DocumentError> {
-        Ok(self.with(id.clone(), |kept| {
-            kept.last_accepted.clone().map(|bytes| StoredDocument::new(bytes).trusted(true))
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    static_assertions::assert_obj_safe!(Documents, crate::PermissionEngine);
-
-    #[tokio::test]
-    async fn trust_binds_exactly_the_bytes_that_were_shown() {
-        let documents = MemoryDocuments::new();
-        let id = DocumentId::permissions(DocumentOwner::Project("/p".into()));
-        documents.edit(id.clone(), *b"one");
-        let shown = documents.read(&id).await.unwrap().unwrap();
-        assert!(!shown.trusted);
-        documents.edit(id.clone(), *b"two");
-        assert!(matches!(documents.trust(&id, shown.digest).await, Err(DocumentError::Changed { .. })));
-        documents.edit(id.clone(), *b"one");
-        documents.trust(&id, shown.digest).await.unwrap();
-        documents.edit(id.clone(), *b"two");
-        assert!(!documents.read(&id).await.unwrap().unwrap().trusted);
-        let last = documents.last_accepted(&id).await.unwrap().unwrap();
-        assert_eq!(&*last.bytes, b"one");
-        // A version that was accepted once never asks twice.
-        documents.edit(id.clone(), *b"one");
-        assert!(documents.read(&id).await.unwrap().unwrap().trusted);
-    }
-}

@@ -1,6 +1,7 @@
 //! The port through which calls are judged.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,8 @@ pub struct RuleQuery {
     pub rule_set: String,
     /// Only rules from here.
     pub source: Option<RuleSource>,
+    /// The project whose rules count; that of the engine when absent.
+    pub project: Option<PathBuf>,
     /// The rules of the conversation.
     pub conversation_document: Option<Arc<PolicyDocument>>,
 }
@@ -141,13 +144,20 @@ impl RuleQuery {
     /// Asks for all rules under a rule set.
     #[must_use]
     pub fn new(rule_set: impl Into<String>) -> Self {
-        Self { rule_set: rule_set.into(), source: None, conversation_document: None }
+        Self { rule_set: rule_set.into(), source: None, project: None, conversation_document: None }
     }
 
     /// Asks for rules from one source.
     #[must_use]
     pub fn source(mut self, source: RuleSource) -> Self {
         self.source = Some(source);
+        self
+    }
+
+    /// Sets the project.
+    #[must_use]
+    pub fn project(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.project = Some(folder.into());
         self
     }
 

@@ -32,6 +32,13 @@ impl DocumentProblem {
         self
     }
 
+    /// Says where in the text it is: line and column, both counted from 1.
+    #[must_use]
+    pub fn at(mut self, line: usize, column: usize) -> Self {
+        self.position = Some((line, column));
+        self
+    }
+
     /// Returns the words, without the place.
     #[must_use]
     pub fn message(&self) -> &str {
@@ -44,7 +51,7 @@ impl DocumentProblem {
         self.rule.as_deref()
     }
 
-    /// Returns line and column, both counted from 1, when the text could not be read.
+    /// Returns line and column, both counted from 1; `None` when it is about the document as a whole.
     #[must_use]
     pub const fn position(&self) -> Option<(usize, usize)> {
         self.position

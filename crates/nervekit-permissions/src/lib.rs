@@ -18,6 +18,7 @@ mod grant;
 mod path;
 mod pattern;
 mod policy;
+mod policy_documents;
 mod root;
 mod rule;
 mod rule_engine;
@@ -46,11 +47,15 @@ pub use url::{DecidedUrl, UrlTarget};
 // Rules and the documents that hold them.
 pub use builtin::builtin_rule_sets;
 pub use document::{DocumentScope, Overlay, PolicyDocument, RuleSet, SCHEMA_VERSION};
-pub use documents::{DocumentId, DocumentOwner, Documents, MemoryDocuments, StoredDocument};
+pub use documents::{
+    DocumentId, DocumentOwner, DocumentState, Documents, FileDocuments, MemoryDocuments, MemoryTrustStore,
+    StoredDocument, Trust, TrustRecord, TrustStore,
+};
 pub use pattern::{Pattern, PatternError};
+pub use policy_documents::{BoundRule, DocumentStatus, PolicyDocuments, SavedRule, Standing};
 pub use rule::{
-    ArgumentFilter, Enforcement, Filter, Matcher, Operator, PrimaryFilter, Quantifier, QueryMatch, Rule,
-    TargetKind, TargetsFilter,
+    ArgumentFilter, Enforcement, Example, Examples, Filter, Matcher, Operator, PrimaryFilter, Quantifier,
+    QueryMatch, Rule, TargetKind, TargetsFilter,
 };
 
 // Judging and explaining.

@@ -2,6 +2,7 @@
 
 mod compiled;
 mod entry;
+mod example;
 mod index;
 mod matcher;
 mod suggestion;
@@ -74,9 +75,9 @@ fn becomes_a_question(rule: &CompiledRule, call: &ResolvedCall) -> bool {
     rule.source == RuleSource::RuleSet && call.origin == CallOrigin::User
 }
 
-/// Checks a rule by compiling it.
+/// Checks a rule by compiling it and by trying its examples.
 pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
-    CompiledRule::compile(rule, RuleSource::RuleSet, "").map(drop)
+    example::check(rule, CompiledRule::compile(rule, RuleSource::RuleSet, "")?)
 }
 
 /// Puts a policy together: a rule set, and the documents bound to it.
@@ -97,19 +98,20 @@ pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
 pub struct PolicyBuilder<'d> {
     rule_set: Option<&'d RuleSet>,
     documents: [Option<&'d PolicyDocument>; 3],
+    checked: bool,
 }
 
 impl<'d> PolicyBuilder<'d> {
     /// Starts with a rule set above the baseline.
     #[must_use]
     pub const fn new(rule_set: &'d RuleSet) -> Self {
-        Self { rule_set: Some(rule_set), documents: [None; 3] }
+        Self { rule_set: Some(rule_set), documents: [None; 3], checked: false }
     }
 
     /// Starts with the baseline alone: for when the selected rule set cannot be used.
     #[must_use]
     pub const fn baseline() -> Self {
-        Self { rule_set: None, documents: [None; 3] }
+        Self { rule_set: None, documents: [None; 3], checked: false }
     }
 
     /// Adds the user's document.
@@ -133,6 +135,13 @@ impl<'d> PolicyBuilder<'d> {
         self
     }
 
+    /// Takes documents whose rules were checked before, each in the document it comes from: two versions of one
+    /// document, put together, use ids and priorities twice.
+    pub(crate) const fn checked(mut self) -> Self {
+        self.checked = true;
+        self
+    }
+
     /// Checks and compiles. One bad rule refuses the whole.
     pub fn build(self) -> Result<Policy, DocumentError> {
         let mut rules = Vec::new();
@@ -151,7 +160,9 @@ impl<'d> PolicyBuilder<'d> {
         let id = self.rule_set.map_or("baseline", |set| &set.id);
         for (document, (source, scope)) in self.documents.into_iter().zip(scopes) {
             let Some(document) = document else { continue };
-            document.check(scope)?;
+            if !self.checked {
+                document.check(scope)?;
+            }
             add(&mut rules, &document.guardrails, source, id)?;
             if self.rule_set.is_some() {
                 for overlay in document.overlays.iter().filter(|overlay| overlay.rule_set_id == id) {
@@ -204,8 +215,16 @@ pub struct Policy {
 
 impl Policy {
     fn new(rule_set: &str, mut rules: Vec<CompiledRule>) -> Self {
-        // Precedences are unique but for the same group of two documents of one scope, which do not exist.
-        rules.sort_by(|a, b| b.precedence.cmp(&a.precedence).then_with(|| a.rule.id.cmp(&b.rule.id)));
+        // Precedences are unique but where two versions of one document are put together: what restricts counts.
+        let mildness = |rule: &CompiledRule| match rule.rule.decision {
+            Decision::Deny => 0,
+            Decision::Prompt => 1,
+            Decision::Allow => 2,
+        };
+        rules.sort_by(|a, b| {
+            let stronger = b.precedence.cmp(&a.precedence).then_with(|| mildness(a).cmp(&mildness(b)));
+            stronger.then_with(|| a.rule.id.cmp(&b.rule.id))
+        });
         let texts = rules.iter().map(|rule| {
             let mut text = String::new();
             // Rules are plain data; turning one into a value does not fail.

@@ -1,5 +1,7 @@
 //! Rules as documents hold them.
 
+mod example;
+
 use nervekit_types::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -8,6 +10,7 @@ use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::{Risk, ToolKind};
 use crate::root::Root;
 use crate::target::{Access, TargetScope};
+pub use example::{Example, Examples};
 
 /// Whether other layers may override a rule.
 ///
@@ -16,6 +19,7 @@ use crate::target::{Access, TargetScope};
 /// assert_eq!(Enforcement::default(), Enforcement::Overridable);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
     /// A more specific rule may decide otherwise.
@@ -38,6 +42,7 @@ pub enum Enforcement {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Rule {
@@ -51,6 +56,7 @@ pub struct Rule {
     pub enabled: bool,
     /// Its weight among the rules of its group, -1000 to 1000, unique there.
     #[serde(default)]
+    #[cfg_attr(test, schemars(range(min = -1000, max = 1000)))]
     pub priority: i16,
     /// Whether other layers may override it.
     #[serde(default)]
@@ -60,9 +66,9 @@ pub struct Rule {
     pub when: Filter,
     /// What happens to them.
     pub decision: Decision,
-    /// Calls that it is meant for, for readers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub examples: Vec<String>,
+    /// Calls that it is meant for, and calls that it is not.
+    #[serde(default, skip_serializing_if = "Examples::is_empty")]
+    pub examples: Examples,
 }
 
 const fn enabled() -> bool {
@@ -81,7 +87,7 @@ impl Rule {
             enforcement: Enforcement::Overridable,
             when: Filter::default(),
             decision,
-            examples: Vec::new(),
+            examples: Examples::default(),
         }
     }
 
@@ -120,10 +126,17 @@ impl Rule {
         self
     }
 
-    /// Adds a call that it is meant for.
+    /// Adds an example of a call that it matches.
     #[must_use]
-    pub fn example(mut self, example: impl Into<String>) -> Self {
-        self.examples.push(example.into());
+    pub fn matching(mut self, example: impl Into<Example>) -> Self {
+        self.examples.matching.push(example.into());
+        self
+    }
+
+    /// Adds an example of a call that it does not match.
+    #[must_use]
+    pub fn not_matching(mut self, example: impl Into<Example>) -> Self {
+        self.examples.not_match.push(example.into());
         self
     }
 }
@@ -136,6 +149,7 @@ impl Rule {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Operator {
@@ -161,6 +175,7 @@ pub enum Operator {
 /// assert_eq!(filter.path, "args.issue.key");
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ArgumentFilter {
@@ -187,6 +202,7 @@ impl ArgumentFilter {
 /// assert_eq!(PrimaryFilter::new(Operator::Glob, "cargo *").operator, Operator::Glob);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PrimaryFilter {
@@ -212,6 +228,7 @@ impl PrimaryFilter {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TargetKind {
@@ -233,6 +250,7 @@ pub enum TargetKind {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QueryMatch {
@@ -252,6 +270,7 @@ pub enum QueryMatch {
 /// assert_ne!(sources, origin);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Matcher {
@@ -266,6 +285,7 @@ pub struct Matcher {
     pub scope: Option<TargetScope>,
     /// The root that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub root: Option<Root>,
     /// This path or URL and no other.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -287,6 +307,7 @@ pub struct Matcher {
     pub profile: Option<String>,
     /// The SHA-256 of the file's content or of the sub-agent's profile.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub content: Option<Digest>,
 }
 
@@ -383,6 +404,7 @@ impl Matcher {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Quantifier {
     /// At least one.
@@ -398,6 +420,7 @@ pub enum Quantifier {
 /// assert_eq!(TargetsFilter::new(Quantifier::Any, Matcher::new()).quantifier, Quantifier::Any);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TargetsFilter {
@@ -426,32 +449,40 @@ impl TargetsFilter {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Filter {
     /// Names of tools.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub tool_names: Vec<String>,
     /// Kinds of tools.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub tool_kinds: Vec<ToolKind>,
     /// Groups of tools.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub tool_groups: Vec<String>,
     /// Risks of the call.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub base_risks: Vec<Risk>,
     /// Who asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub origins: Vec<CallOrigin>,
     /// A condition on the primary arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_argument: Option<PrimaryFilter>,
     /// Conditions on arguments.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub arguments: Vec<ArgumentFilter>,
     /// The words with which one simple command begins.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub command_prefix: Vec<String>,
     /// A condition on the first target.
     #[serde(skip_serializing_if = "Option::is_none")]

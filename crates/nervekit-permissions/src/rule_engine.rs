@@ -1,9 +1,14 @@
 //! The default engine: rules over canonical targets.
 
-use std::collections::{BTreeMap, HashMap};
+mod compiled;
+mod layer;
+mod layers;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use nervekit_types::Digest;
 
@@ -13,19 +18,25 @@ use crate::canonical::CanonicalSubject;
 use crate::decision::{Decision, Mode};
 use crate::descriptor::Risk;
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
+use crate::documents::{DocumentOwner, Documents};
 use crate::engine::{DecidedTarget, Evaluation, PermissionEngine, RuleQuery};
 use crate::error::GrantError;
-use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
+use crate::evidence::{Evidence, IgnoredDocument, RuleEvidence};
 use crate::grant::{DocumentChange, Grant};
 use crate::path::{ResolvedCall, TargetResolver};
-use crate::policy::{EntryFilter, Policy, PolicyBuilder};
+use crate::policy::{EntryFilter, Policy};
 use crate::root::{Root, Roots};
 use crate::target::Access;
+use compiled::Compiled;
+use layer::Layer;
+use layers::{Layers, PolicyKey, Source};
 
-/// The most compiled policies that are kept; beyond it all are dropped and compiled anew when asked for.
-const MAXIMUM_KEPT: usize = 64;
-
-/// An engine over rule sets and documents that it is given as data.
+/// An engine over rule sets and documents.
+///
+/// It is given documents as data, or looks at them itself before each call when it has
+/// [`documents`](Self::documents): then a change of a file counts from the next call on, and never widens anything
+/// before somebody accepted it. A call is judged under the version that was accepted last and under the one that
+/// is there, and the strictest decision counts.
 ///
 /// ```
 /// use nervekit_permissions::*;
@@ -48,30 +59,8 @@ const MAXIMUM_KEPT: usize = 64;
 pub struct RuleEngine {
     resolver: TargetResolver,
     rule_sets: BTreeMap<String, RuleSet>,
-    layers: RwLock<Arc<Layers>>,
-}
-
-/// The documents in force, with the policies compiled from them.
-#[derive(Default)]
-struct Layers {
-    user: Option<PolicyDocument>,
-    project: Option<PolicyDocument>,
-    ignored: Vec<IgnoredDocument>,
-    compiled: Mutex<HashMap<PolicyKey, Arc<Compiled>>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PolicyKey {
-    rule_set: String,
-    mode: Mode,
-    conversation: Option<Digest>,
-}
-
-struct Compiled {
-    policy: Arc<Policy>,
-    ignored: Vec<IgnoredDocument>,
-    /// Why the selected rule set is not the one in force, with the guardrails that then only warn.
-    fallback: Option<(String, Option<Policy>)>,
+    given: RwLock<Arc<Layers>>,
+    source: Option<Source>,
 }
 
 impl RuleEngine {
@@ -84,13 +73,29 @@ impl RuleEngine {
     /// Starts with a resolver that protects more than the built-in list.
     #[must_use]
     pub fn with_resolver(resolver: TargetResolver) -> Self {
-        Self { resolver, rule_sets: BTreeMap::new(), layers: RwLock::default() }
+        Self { resolver, rule_sets: BTreeMap::new(), given: RwLock::default(), source: None }
     }
 
     /// Adds a rule set of the user. One with the id of a built-in set is not used: those are immutable.
     #[must_use]
     pub fn rule_set(mut self, rule_set: RuleSet) -> Self {
         self.rule_sets.insert(rule_set.id.clone(), rule_set);
+        self
+    }
+
+    /// Looks at these documents before each call, instead of those that it was given: the rules and the rule sets
+    /// of this user, and the rules of the project of the call.
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentOwner, FileDocuments, MemoryTrustStore, Roots, RuleEngine};
+    /// # fn engine(home: &std::path::Path, project: &std::path::Path) -> RuleEngine {
+    /// let documents = FileDocuments::new(home, MemoryTrustStore::new());
+    /// RuleEngine::new(Roots::new().project(project).nerve_home(home)).documents(documents, DocumentOwner::User(None))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn documents(mut self, documents: impl Documents, user: DocumentOwner) -> Self {
+        self.source = Some(Source::new(documents, user));
         self
     }
 
@@ -113,126 +118,79 @@ impl RuleEngine {
     ///
     /// A document that is not valid is put in force as nothing at all, and every evidence says so.
     pub fn replace_document(&self, scope: DocumentScope, document: Option<PolicyDocument>) {
-        let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
-        let mut ignored: Vec<IgnoredDocument> =
-            layers.ignored.iter().filter(|kept| kept.scope != scope).cloned().collect();
-        let document = document.filter(|document| match document.check(scope) {
-            Ok(()) => true,
-            Err(error) => {
-                ignored.push(IgnoredDocument::new(scope, "permissions", error.to_string()));
-                false
-            }
-        });
+        let layer = match document.as_ref().map(|document| document.check(scope)) {
+            Some(Err(error)) => Layer::ignored(IgnoredDocument::new(scope, "permissions", error.to_string())),
+            _ => Layer::of(document),
+        };
+        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
         let (user, project) = match scope {
-            DocumentScope::User => (document, layers.project.clone()),
-            DocumentScope::Project => (layers.user.clone(), document),
-            DocumentScope::Conversation => (layers.user.clone(), layers.project.clone()),
+            DocumentScope::User => (layer, given.project.clone()),
+            DocumentScope::Project => (given.user.clone(), layer),
+            DocumentScope::Conversation => return,
         };
-        *layers = Arc::new(Layers { user, project, ignored, compiled: Mutex::default() });
+        *given = Arc::new(Layers::new(user, project));
     }
 
-    fn layers(&self) -> Arc<Layers> {
-        Arc::clone(&self.layers.read().unwrap_or_else(PoisonError::into_inner))
+    fn layers(&self, project: Option<&Path>) -> Arc<Layers> {
+        match &self.source {
+            Some(source) => source.layers(project.or_else(|| self.resolver.project())),
+            None => Arc::clone(&self.given.read().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 
-    fn find(&self, id: &str) -> Option<&RuleSet> {
-        builtin(id).or_else(|| self.rule_sets.get(id))
-    }
-
-    /// The rule set that a conversation selected, or why it cannot be used.
-    fn select(&self, id: &str, mode: Mode) -> Result<&RuleSet, String> {
+    /// The versions of a rule set that a conversation selected, or why it cannot be used.
+    fn select(&self, id: &str, mode: Mode) -> Result<Vec<Arc<RuleSet>>, String> {
         let shown = crate::display(id);
-        let set = self.find(id).ok_or_else(|| format!("no rule set has the id `{shown}`"))?;
-        if !set.enabled {
-            return Err(format!("the rule set `{shown}` is disabled"));
-        }
-        if let Some(modes) = &set.compatible_modes
-            && !modes.contains(&mode)
-        {
-            return Err(format!("the rule set `{shown}` is not meant for this mode"));
-        }
-        set.check().map_err(|error| format!("the rule set `{shown}` is not valid: {error}"))?;
-        Ok(set)
-    }
-
-    fn compiled(&self, id: &str, mode: Mode, conversation: Option<&Arc<PolicyDocument>>) -> Arc<Compiled> {
-        let layers = self.layers();
-        let key = PolicyKey {
-            rule_set: id.to_owned(),
-            mode,
-            // Documents are plain data; turning one into text does not fail.
-            conversation: conversation
-                .map(|document| Digest::of(serde_json::to_vec(document).unwrap_or_default())),
+        let given = builtin(id).or_else(|| self.rule_sets.get(id));
+        let sets = match (given, &self.source) {
+            (Some(set), _) => vec![Arc::new(set.clone())],
+            (None, Some(source)) => source.rule_set(id)?,
+            (None, None) => return Err(format!("no rule set has the id `{shown}`")),
         };
-        let kept = || layers.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = kept().get(&key) {
-            return Arc::clone(found);
+        for set in &sets {
+            if !set.enabled {
+                return Err(format!("the rule set `{shown}` is disabled"));
+            }
+            if set.compatible_modes.as_ref().is_some_and(|modes| !modes.contains(&mode)) {
+                return Err(format!("the rule set `{shown}` is not meant for this mode"));
+            }
+            set.check().map_err(|error| format!("the rule set `{shown}` is not valid: {error}"))?;
         }
-        let compiled = Arc::new(self.compile(&layers, id, mode, conversation.map(Arc::as_ref)));
-        let mut kept = kept();
-        if kept.len() >= MAXIMUM_KEPT {
-            kept.clear();
-        }
-        kept.insert(key, Arc::clone(&compiled));
-        compiled
+        Ok(sets)
     }
 
-    fn compile(
+    fn compiled(
         &self,
         layers: &Layers,
         id: &str,
         mode: Mode,
-        conversation: Option<&PolicyDocument>,
-    ) -> Compiled {
-        let mut ignored = layers.ignored.clone();
-        let conversation =
-            conversation.filter(|document| match document.check(DocumentScope::Conversation) {
-                Ok(()) => true,
-                Err(error) => {
-                    ignored.push(IgnoredDocument::new(
-                        DocumentScope::Conversation,
-                        "permissions",
-                        error.to_string(),
-                    ));
-                    false
-                }
-            });
-        let built = self.select(id, mode).and_then(|set| {
-            let mut builder = PolicyBuilder::new(set);
-            if let Some(document) = &layers.user {
-                builder = builder.user(document);
-            }
-            if let Some(document) = &layers.project {
-                builder = builder.project(document);
-            }
-            if let Some(document) = conversation {
-                builder = builder.conversation(document);
-            }
-            builder.build().map_err(|error| error.to_string())
-        });
-        match built {
-            Ok(policy) => Compiled { policy: Arc::new(policy), ignored, fallback: None },
-            Err(reason) => {
-                let guardrails =
-                    layers.user.as_ref().and_then(|user| PolicyBuilder::baseline().user(user).build().ok());
-                let policy = PolicyBuilder::baseline().build().unwrap_or_else(|_| Policy::empty());
-                Compiled { policy: Arc::new(policy), ignored, fallback: Some((reason, guardrails)) }
-            }
-        }
+        conversation: Option<&Arc<PolicyDocument>>,
+    ) -> Arc<Compiled> {
+        let rule_set_state = self.source.as_ref().filter(|_| builtin(id).is_none());
+        let key = PolicyKey {
+            rule_set: id.to_owned(),
+            mode,
+            rule_set_state: rule_set_state.map(|source| source.rule_set_state(id)),
+            // Documents are plain data; turning one into text does not fail.
+            conversation: conversation
+                .map(|document| Digest::of(serde_json::to_vec(document).unwrap_or_default())),
+        };
+        layers.compiled(key, || Compiled::new(layers, self.select(id, mode), conversation.map(Arc::as_ref)))
     }
 
     fn judge(&self, call: &ProposedCall) -> Evaluation {
-        let compiled = self.compiled(&call.rule_set, call.mode, call.conversation_document.as_ref());
+        let layers = self.layers(call.project.as_deref());
+        let compiled = self.compiled(&layers, &call.rule_set, call.mode, call.conversation_document.as_ref());
         let resolved = match self.resolver.resolve(call) {
             Ok(resolved) => resolved,
-            Err(error) => return Evaluation::new(closed(call, &compiled.policy, error.to_string())),
+            Err(error) => return Evaluation::new(closed(call, compiled.first(), error.to_string())),
         };
-        let mut evidence = evidence(call, &compiled, &resolved);
+        let mut evidence = compiled.evidence(call, &resolved);
         if let Some(coding) = &call.until_confirmed
             && !is_planning(&resolved)
         {
-            let other = self.compiled(coding, Mode::Coding, call.conversation_document.as_ref());
-            let other = self::evidence(call, &other, &resolved);
+            let other = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
+            let other = other.evidence(call, &resolved);
             let stricter = evidence.decision.stricter(other.decision);
             if stricter != evidence.decision {
                 evidence.decision = stricter;
@@ -245,7 +203,7 @@ impl RuleEngine {
         let targets = if evidence.decision == Decision::Deny {
             Vec::new()
         } else {
-            decided(&compiled.policy, &resolved)
+            decided(&compiled.policies, &resolved)
         };
         Evaluation::new(evidence).targets(targets)
     }
@@ -264,22 +222,10 @@ fn is_planning(call: &ResolvedCall) -> bool {
     call.risk == Risk::Interaction || call.targets.iter().all(|target| plan(target.subject()))
 }
 
-fn evidence(call: &ProposedCall, compiled: &Compiled, resolved: &ResolvedCall) -> Evidence {
-    let mut evidence = compiled.policy.decide(resolved).evidence();
-    evidence.selected_rule_set.clone_from(&call.rule_set);
-    evidence.ignored_documents.clone_from(&compiled.ignored);
-    if let Some((reason, guardrails)) = &compiled.fallback {
-        let would_deny =
-            guardrails.as_ref().map(|policy| policy.denying_guardrails(resolved)).unwrap_or_default();
-        evidence.reason = format!("{reason}, so the baseline decides alone: {}", evidence.reason);
-        evidence.suggestions = Vec::new();
-        evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
-    }
-    evidence
-}
-
 /// The evidence of a call that could not be judged.
-fn closed(call: &ProposedCall, policy: &Policy, reason: String) -> Evidence {
+fn closed(call: &ProposedCall, policy: Option<&Policy>, reason: String) -> Evidence {
+    let empty = Policy::empty();
+    let policy = policy.unwrap_or(&empty);
     let risk = call.descriptor.risk_of(&call.arguments);
     let mut evidence = Evidence::new(
         Decision::Deny,
@@ -294,7 +240,7 @@ fn closed(call: &ProposedCall, policy: &Policy, reason: String) -> Evidence {
     evidence
 }
 
-fn decided(policy: &Arc<Policy>, resolved: &ResolvedCall) -> Vec<DecidedTarget> {
+fn decided(policies: &[Arc<Policy>], resolved: &ResolvedCall) -> Vec<DecidedTarget> {
     let targets = resolved.targets.iter().zip(&resolved.means).enumerate();
     targets
         .map(|(index, (target, means))| {
@@ -302,7 +248,7 @@ fn decided(policy: &Arc<Policy>, resolved: &ResolvedCall) -> Vec<DecidedTarget> 
             decided.path.clone_from(&means.path);
             decided.url.clone_from(&means.url);
             decided.content.clone_from(&means.content);
-            decided.entries = EntryFilter::new(policy, resolved, index);
+            decided.entries = EntryFilter::new(policies, resolved, index);
             decided
         })
         .collect()
@@ -312,7 +258,7 @@ impl PermissionEngine for RuleEngine {
     fn evaluate(&self, call: ProposedCall) -> Evaluation {
         catch_unwind(AssertUnwindSafe(|| self.judge(&call))).unwrap_or_else(|_| {
             let reason = "the evaluator failed, so the call is refused".to_owned();
-            Evaluation::new(closed(&call, &Policy::empty(), reason))
+            Evaluation::new(closed(&call, None, reason))
         })
     }
 
@@ -321,12 +267,12 @@ impl PermissionEngine for RuleEngine {
     }
 
     fn rules(&self, query: RuleQuery) -> Vec<RuleEvidence> {
-        let mode = self
-            .find(&query.rule_set)
-            .and_then(|set| set.compatible_modes.as_ref()?.first().copied())
-            .unwrap_or(Mode::Coding);
-        let compiled = self.compiled(&query.rule_set, mode, query.conversation_document.as_ref());
-        let mut rules = compiled.policy.rules();
+        let layers = self.layers(query.project.as_deref());
+        let modes = [Mode::Coding, Mode::Planning];
+        let mode = modes.into_iter().find(|mode| self.select(&query.rule_set, *mode).is_ok());
+        let mode = mode.unwrap_or(Mode::Coding);
+        let compiled = self.compiled(&layers, &query.rule_set, mode, query.conversation_document.as_ref());
+        let mut rules = compiled.rules();
         rules.retain(|rule| query.source.is_none_or(|source| source == rule.source));
         rules
     }

@@ -187,6 +187,12 @@ impl TargetResolver {
         self
     }
 
+    /// The project of calls that name none.
+    pub(crate) fn project(&self) -> Option<&Path> {
+        let project = self.roots.iter().find(|root| root.root == Root::Project);
+        project.map(|root| root.folder.as_path())
+    }
+
     /// Resolves what a call affects.
     pub fn resolve(&self, call: &ProposedCall) -> Result<ResolvedCall, ResolveError> {
         let derived;

@@ -29,14 +29,16 @@ pub(super) fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// A path without links.
-pub(super) struct Walked {
-    pub(super) path: PathBuf,
+pub(crate) struct Walked {
+    pub(crate) path: PathBuf,
     /// Every folder on the way that exists, and the path itself if it does.
     pub(super) seen: Vec<(PathBuf, Identity)>,
+    /// Every link that was followed.
+    pub(crate) links: Vec<PathBuf>,
 }
 
 /// Resolves the links in an absolute path, component by component; what does not exist stays as it is.
-pub(super) fn walk(path: &Path) -> Result<Walked, String> {
+pub(crate) fn walk(path: &Path) -> Result<Walked, String> {
     let mut pending: VecDeque<OsString> = VecDeque::new();
     let mut resolved = PathBuf::new();
     for component in path.components() {
@@ -46,7 +48,7 @@ pub(super) fn walk(path: &Path) -> Result<Walked, String> {
         }
     }
     let top = resolved.clone();
-    let mut links = 0;
+    let mut links = Vec::new();
     let mut missing = false;
     while let Some(name) = pending.pop_front() {
         if name == ".." {
@@ -64,8 +66,8 @@ pub(super) fn walk(path: &Path) -> Result<Walked, String> {
         }
         match std::fs::symlink_metadata(&resolved) {
             Ok(facts) if facts.is_symlink() => {
-                links += 1;
-                if links > MAXIMUM_LINKS {
+                links.push(resolved.clone());
+                if links.len() > MAXIMUM_LINKS {
                     return Err("it goes through too many links".to_owned());
                 }
                 let content = std::fs::read_link(&resolved).map_err(|error| error.to_string())?;
@@ -105,7 +107,7 @@ pub(super) fn walk(path: &Path) -> Result<Walked, String> {
     for ancestor in resolved.ancestors() {
         seen.extend(identify_plain(ancestor).map(|identity| (ancestor.to_owned(), identity)));
     }
-    Ok(Walked { path: resolved, seen })
+    Ok(Walked { path: resolved, seen, links })
 }
 
 #[cfg(unix)]

@@ -36,38 +36,53 @@ use crate::target::TargetScope;
 pub struct EntryFilter(Arc<Inner>);
 
 struct Inner {
-    policy: Arc<Policy>,
     call: ResolvedCall,
     tree: PathTarget,
     argument: Option<String>,
     primary: bool,
-    /// The rules that match the call but for its targets, the strongest first. Empty when no deny reaches in.
-    rules: Vec<usize>,
+    /// Each must let an entry through.
+    sieves: Vec<Sieve>,
     withholding: Vec<String>,
 }
 
+/// What one policy says about entries.
+struct Sieve {
+    policy: Arc<Policy>,
+    /// The rules that match the call but for its targets, the strongest first.
+    rules: Vec<usize>,
+}
+
 impl EntryFilter {
-    /// Makes the filter of a target; `None` when the target is no searched tree.
-    pub(crate) fn new(policy: &Arc<Policy>, call: &ResolvedCall, index: usize) -> Option<Self> {
+    /// Makes the filter of a target under all these policies; `None` when the target is no searched tree.
+    pub(crate) fn new(policies: &[Arc<Policy>], call: &ResolvedCall, index: usize) -> Option<Self> {
         let target = call.targets.get(index).filter(|target| is_search(target))?;
-        let matching: Vec<usize> = policy
-            .index
-            .candidates(call)
-            .filter(|at| policy.rules.get(*at).is_some_and(|rule| rule.matches_call(call)))
-            .collect();
-        let withholding: Vec<String> = matching
-            .iter()
-            .filter_map(|at| policy.rules.get(*at))
-            .filter(|rule| rule.withholds(call, index))
-            .map(|rule| rule.rule.id.clone())
-            .collect();
+        let mut sieves = Vec::new();
+        let mut withholding: Vec<String> = Vec::new();
+        for policy in policies {
+            let matching: Vec<usize> = policy
+                .index
+                .candidates(call)
+                .filter(|at| policy.rules.get(*at).is_some_and(|rule| rule.matches_call(call)))
+                .collect();
+            let denies = matching.iter().filter_map(|at| policy.rules.get(*at));
+            let denies: Vec<&str> =
+                denies.filter(|rule| rule.withholds(call, index)).map(|rule| &*rule.rule.id).collect();
+            if denies.is_empty() {
+                continue;
+            }
+            for id in denies {
+                if !withholding.iter().any(|known| known == id) {
+                    withholding.push(id.to_owned());
+                }
+            }
+            sieves.push(Sieve { policy: Arc::clone(policy), rules: matching });
+        }
         Some(Self(Arc::new(Inner {
-            policy: Arc::clone(policy),
             call: call.clone(),
             tree: target.path()?.clone(),
             argument: target.argument().map(str::to_owned),
             primary: index == 0,
-            rules: if withholding.is_empty() { Vec::new() } else { matching },
+            sieves,
             withholding,
         })))
     }
@@ -78,7 +93,7 @@ impl EntryFilter {
     #[must_use]
     pub fn allows(&self, relative: impl AsRef<Path>) -> bool {
         let inner = &*self.0;
-        let Some(relative) = relative.as_ref().to_str() else { return inner.rules.is_empty() };
+        let Some(relative) = relative.as_ref().to_str() else { return inner.sieves.is_empty() };
         let entry = PathTarget {
             scope: TargetScope::Exact,
             resolved: inner.tree.resolved.child(relative, &inner.tree.contains),
@@ -94,12 +109,11 @@ impl EntryFilter {
             return false;
         }
         let entry = CanonicalTarget::new(inner.argument.clone(), CanonicalSubject::Path(entry));
-        let winner = inner
-            .rules
-            .iter()
-            .filter_map(|at| inner.policy.rules.get(*at))
-            .find(|rule| rule.matches_entry(&entry, inner.primary, false));
-        winner.is_none_or(|rule| rule.rule.decision != Decision::Deny)
+        inner.sieves.iter().all(|sieve| {
+            let rules = sieve.rules.iter().filter_map(|at| sieve.policy.rules.get(*at));
+            let winner = { rules }.find(|rule| rule.matches_entry(&entry, inner.primary, false));
+            winner.is_none_or(|rule| rule.rule.decision != Decision::Deny)
+        })
     }
 
     /// Returns the ids of the rules that withhold a part of the tree.

@@ -105,8 +105,7 @@ fn scenario_08_overlays_count_under_their_rule_set_only() {
 }
 
 #[test]
-fn scenario_09_an_untrusted_project_document_is_not_given_to_the_engine() {
-    // The engine takes trusted bytes only; a document that is not valid is ignored as a whole, with a notice.
+fn a_document_that_is_not_valid_is_ignored_as_a_whole() {
     let mut world = World::new("supervised").project(allow(Filter::new().tool("bash")));
     world.project.overlays[0].rules.push(Rule::new("bad", Allow).priority(2000));
     let evaluation = world.evaluate(&bash(), json!({"command": "ls"}));

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::{Identity, refused, temporary_name};
+use super::{Identity, Stamp, refused, temporary_name};
 use crate::path::decided::{EntryKind, PathMetadata};
 
 #[derive(Debug)]
@@ -96,6 +96,31 @@ impl Folder {
         written
     }
 
+    pub(crate) fn stamp(&self, name: &OsStr) -> io::Result<Stamp> {
+        let (seen, identity) = self.look(name)?;
+        let facts = fs::symlink_metadata(self.0.join(name))?;
+        Ok(Stamp { identity, kind: seen.kind, ..stamp(&facts) })
+    }
+
+    /// Of an opened file the identity is not known here; its size and times are.
+    pub(crate) fn stamp_of(file: &File) -> io::Result<Stamp> {
+        Ok(stamp(&file.metadata()?))
+    }
+
+    pub(crate) fn lockable(&self) -> io::Result<File> {
+        OpenOptions::new().create(true).truncate(false).write(true).open(self.0.join(".lock"))
+    }
+
+    pub(crate) fn write_private(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(self.0.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         require_file(&self.0.join(name))?;
         fs::remove_file(self.0.join(name))
@@ -125,6 +150,13 @@ fn require_folder(path: &Path) -> io::Result<()> {
 
 fn require_file(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_file() { Ok(()) } else { Err(refused("only regular files are opened")) }
+}
+
+fn stamp(facts: &fs::Metadata) -> Stamp {
+    let seen = metadata(facts);
+    let changed = facts.created().unwrap_or(SystemTime::UNIX_EPOCH);
+    let identity = Identity { device: 0, inode: 0 };
+    Stamp { identity, kind: seen.kind, size: seen.length, modified: seen.modified, changed }
 }
 
 fn metadata(facts: &fs::Metadata) -> PathMetadata {

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{Identity, refused, temporary_name};
+use super::{Identity, Stamp, refused, temporary_name};
 use crate::path::decided::{EntryKind, PathMetadata};
 
 /// Enough to look things up below, without the right to list.
@@ -139,6 +139,36 @@ impl Folder {
             let _ = rustix::fs::unlinkat(&self.0, temporary.as_str(), AtFlags::empty());
         }
         written.and_then(|()| self.sync())
+    }
+
+    /// Returns the stamp of an entry without following a link or opening it.
+    pub(crate) fn stamp(&self, name: &OsStr) -> io::Result<Stamp> {
+        Ok(stamp(&rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Returns the stamp of an opened file.
+    pub(crate) fn stamp_of(file: &File) -> io::Result<Stamp> {
+        Ok(stamp(&rustix::fs::fstat(file)?))
+    }
+
+    /// Opens what a lock on the folder is taken on: the folder itself, so that no lock file lies about.
+    pub(crate) fn lockable(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, ".", flags, Mode::empty())?))
+    }
+
+    /// Makes a file that only its owner reads, and returns when its bytes are on the disk.
+    pub(crate) fn write_private(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?);
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    /// Puts one entry in place of another, durably.
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        rustix::fs::renameat(&self.0, from, &self.0, to)?;
+        self.sync()
     }
 
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
@@ -281,8 +311,22 @@ fn identity(stat: &Stat) -> Identity {
     Identity { device: number(stat.st_dev), inode: number(stat.st_ino) }
 }
 
+fn stamp(stat: &Stat) -> Stamp {
+    Stamp {
+        identity: identity(stat),
+        kind: kind(FileType::from_raw_mode(stat.st_mode)),
+        size: number(stat.st_size),
+        modified: moment(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+        changed: moment(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+    }
+}
+
+fn moment(seconds: i128, nanoseconds: i128) -> SystemTime {
+    let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::new(number(seconds), nanoseconds)
+}
+
 fn metadata(stat: &Stat) -> PathMetadata {
-    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
-    let modified = SystemTime::UNIX_EPOCH + Duration::new(number(stat.st_mtime), nanoseconds);
+    let modified = moment(stat.st_mtime.into(), stat.st_mtime_nsec.into());
     PathMetadata::new(kind(FileType::from_raw_mode(stat.st_mode)), number(stat.st_size), modified)
 }

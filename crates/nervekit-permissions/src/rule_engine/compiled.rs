@@ -1,0 +1,136 @@
+//! The policies under which a call is judged.
+
+use std::sync::Arc;
+
+use super::layers::Layers;
+use crate::call::ProposedCall;
+use crate::document::{DocumentScope, PolicyDocument, RuleSet};
+use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
+use crate::path::ResolvedCall;
+use crate::policy::{Policy, PolicyBuilder};
+
+/// The policies of all versions of the documents: one in the common case that all are accepted.
+pub(super) struct Compiled {
+    /// Never empty.
+    pub(super) policies: Vec<Arc<Policy>>,
+    ignored: Vec<IgnoredDocument>,
+    /// Why the selected rule set is not the one in force, with the guardrails that then only warn.
+    fallback: Option<(String, Vec<Policy>)>,
+}
+
+impl Compiled {
+    pub(super) fn new(
+        layers: &Layers,
+        selected: Result<Vec<Arc<RuleSet>>, String>,
+        conversation: Option<&PolicyDocument>,
+    ) -> Self {
+        let mut ignored = layers.user.notices.clone();
+        ignored.extend_from_slice(&layers.project.notices);
+        let conversation = conversation.filter(|document| {
+            let checked = document.check(DocumentScope::Conversation);
+            if let Err(error) = &checked {
+                let scope = DocumentScope::Conversation;
+                ignored.push(IgnoredDocument::new(scope, "permissions", error.to_string()));
+            }
+            checked.is_ok()
+        });
+        match selected.and_then(|sets| policies(layers, &sets, conversation)) {
+            Ok(policies) => Self { policies, ignored, fallback: None },
+            Err(reason) => {
+                let users = layers.user.versions.iter().flatten();
+                let guardrails =
+                    users.filter_map(|user| PolicyBuilder::baseline().user(user).checked().build().ok());
+                let fallback = Some((reason, guardrails.collect()));
+                let baseline = PolicyBuilder::baseline().build().unwrap_or_else(|_| Policy::empty());
+                Self { policies: vec![Arc::new(baseline)], ignored, fallback }
+            }
+        }
+    }
+
+    /// The policy that stands for all where one is enough.
+    pub(super) fn first(&self) -> Option<&Policy> {
+        self.policies.first().map(Arc::as_ref)
+    }
+
+    /// Every rule in force, the strongest first.
+    pub(super) fn rules(&self) -> Vec<RuleEvidence> {
+        let mut rules: Vec<RuleEvidence> = Vec::new();
+        for policy in &self.policies {
+            for rule in policy.rules() {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.precedence));
+        rules
+    }
+
+    /// Judges a call under every policy; the first of the strictest decisions is the one that is explained.
+    pub(super) fn evidence(&self, call: &ProposedCall, resolved: &ResolvedCall) -> Evidence {
+        let verdicts = self.policies.iter().map(|policy| policy.decide(resolved));
+        let strictest = verdicts.reduce(|strictest, verdict| {
+            let decision = strictest.decision();
+            if decision.stricter(verdict.decision()) == decision { strictest } else { verdict }
+        });
+        let mut evidence = match strictest {
+            Some(verdict) => verdict.evidence(),
+            None => super::closed(call, None, "there is no policy".to_owned()),
+        };
+        for policy in self.policies.iter().skip(1) {
+            let others = policy.decide(resolved).withholding();
+            evidence.withholding.extend(others);
+        }
+        if self.policies.len() > 1 {
+            let mut known = std::collections::BTreeSet::new();
+            evidence.withholding.retain(|rule| known.insert(rule.clone()));
+        }
+        evidence.selected_rule_set.clone_from(&call.rule_set);
+        evidence.ignored_documents.clone_from(&self.ignored);
+        if let Some((reason, guardrails)) = &self.fallback {
+            let mut would_deny: Vec<String> = Vec::new();
+            for rule in guardrails.iter().flat_map(|policy| policy.denying_guardrails(resolved)) {
+                if !would_deny.contains(&rule) {
+                    would_deny.push(rule);
+                }
+            }
+            evidence.reason = format!("{reason}, so the baseline decides alone: {}", evidence.reason);
+            evidence.suggestions = Vec::new();
+            evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
+        }
+        evidence
+    }
+}
+
+/// Compiles every combination of versions, each policy once.
+fn policies(
+    layers: &Layers,
+    sets: &[Arc<RuleSet>],
+    conversation: Option<&PolicyDocument>,
+) -> Result<Vec<Arc<Policy>>, String> {
+    let mut policies: Vec<Arc<Policy>> = Vec::new();
+    for set in sets {
+        for user in &layers.user.versions {
+            for project in &layers.project.versions {
+                let mut builder = PolicyBuilder::new(set).checked();
+                if let Some(document) = user {
+                    builder = builder.user(document);
+                }
+                if let Some(document) = project {
+                    builder = builder.project(document);
+                }
+                if let Some(document) = conversation {
+                    builder = builder.conversation(document);
+                }
+                let policy = builder.build().map_err(|error| error.to_string())?;
+                if !policies.iter().any(|known| known.digest() == policy.digest()) {
+                    policies.push(Arc::new(policy));
+                }
+            }
+        }
+    }
+    if layers.user.unknown || layers.project.unknown {
+        policies.push(Arc::new(Policy::empty()));
+    }
+    Ok(policies)
+}

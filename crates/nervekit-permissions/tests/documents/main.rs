@@ -1,0 +1,11 @@
+//! Documents in real files, written by real processes.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+mod bed;
+mod corpus;
+mod example;
+mod file;
+mod grant;
+mod process;
+mod scenario;
