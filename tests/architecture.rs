@@ -68,6 +68,7 @@ const TOKIO: &[(&str, &[&str])] = &[
     ("nervekit", &["rt"]),
     ("nervekit-conversation-core", &["macros", "rt", "sync", "time"]),
     ("nervekit-harness", &["time"]),
+    ("nervekit-permissions", &["sync"]),
     ("nervekit-store", &["sync"]),
     ("nervekit-tools", &["macros", "rt", "sync", "time"]),
 ];

@@ -23,6 +23,7 @@ use nervekit::conversation::ports::{
 };
 use nervekit::conversation::{Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions};
 use nervekit::harness::{HttpResponse, ModelStream};
+use nervekit::permissions::{FileDocuments, PolicyDocuments};
 use nervekit::store::{RedbBackend, RedbOptions};
 use nervekit::tools::{
     ByteStream, CallAssets, Cancellation, Capture, MutationLocks, OutputReceiver, OutputSender, Progress,
@@ -218,6 +219,7 @@ spawnable! {
     "ConversationCore::shutdown" = |it: ConversationCore| async move { it.shutdown(any()).await };
     "CoreBuilder::open" = |it: CoreBuilder| it.open();
     "CoreBuilder::open_with_report" = |it: CoreBuilder| it.open_with_report();
+    "FileDocuments::adopt" = |it: FileDocuments| async move { it.adopt().await };
     "Host::ask" = |it: Host| async move { it.ask("hi").await };
     "Host::conversations" = |it: Host| async move { it.conversations(any()).await };
     "Host::create" = |it: Host| async move { it.create(None).await };
@@ -230,6 +232,12 @@ spawnable! {
     "MutationLocks::acquire" = |it: MutationLocks| async move { it.acquire([&any()]).await };
     "OutputReceiver::next" = |mut it: OutputReceiver| async move { it.next().await };
     "OutputSender::send" = |it: OutputSender| async move { it.send(any()).await };
+    "PolicyDocuments::reject" = |it: PolicyDocuments| async move { it.reject(&any(), any()).await };
+    "PolicyDocuments::revoke" = |it: PolicyDocuments| async move { it.revoke(&any(), "id").await };
+    "PolicyDocuments::rules" = |it: PolicyDocuments| async move { it.rules(&any()).await };
+    "PolicyDocuments::save" = |it: PolicyDocuments| async move { it.save(&*any::<Arc<dyn PermissionEngine>>(), &any(), &any()).await };
+    "PolicyDocuments::status" = |it: PolicyDocuments| async move { it.status(&any()).await };
+    "PolicyDocuments::trust" = |it: PolicyDocuments| async move { it.trust(&any(), any()).await };
     "Progress::beyond" = |it: Progress| async move { it.beyond(any()).await };
     "Project::at" = |it: Arc<dyn Conversations>| Project::at(it, ".");
     "Project::converse" = |it: Project| async move { it.converse(any()).await };

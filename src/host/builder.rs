@@ -156,8 +156,8 @@ impl HostBuilder {
         self
     }
 
-    /// Judges new conversations by this rule set: `read_only`, `supervised` (the default: reading is automatic, everything
-    /// else asks) or `autonomous`; see [`nervekit_permissions`].
+    /// Judges new conversations by this rule set: `read_only`, `supervised` (the default: reading is automatic,
+    /// everything else asks) or `autonomous`; see [`permissions`](crate::permissions).
     pub fn rule_set(mut self, id: impl Into<String>) -> Self {
         self.config.rule_set_id = id.into();
         self
@@ -286,8 +286,8 @@ impl HostBuilder {
         self
     }
 
-    /// Opens the host: finds the folders, opens the store, recovers what is unfinished ([`Host::recovery`] tells what that
-    /// was). The error lists everything that is wrong with the set-up at once.
+    /// Opens the host: finds the folders, opens the store, recovers what is unfinished ([`Host::recovery`] tells what
+    /// that was). The error lists everything that is wrong with the set-up at once.
     pub async fn open(mut self) -> Result<Host, BuildError> {
         let mut problems = Vec::new();
         if self.runtime.is_none() && Handle::try_current().is_err() {

@@ -442,8 +442,8 @@ impl Conversation {
         }
     }
 
-    /// Submits an input and waits until the execution that it was delivered to has ended. If a person is asked meanwhile,
-    /// somebody else must answer: see [`Conversation::updates`] or [`interactions`].
+    /// Submits an input and waits until the execution that it was delivered to has ended. If a person is asked
+    /// meanwhile, somebody else must answer: see [`updates`](Self::updates) or [`interactions`].
     ///
     /// Asked again under the same input id, it waits for the same outcome, or has it at once.
     ///

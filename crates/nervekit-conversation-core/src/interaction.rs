@@ -182,8 +182,8 @@ impl Question {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remember {
-    /// Which document keeps it. A core takes [`GrantScope::Conversation`], and [`GrantScope::Once`] for no rule at all; any
-    /// other scope is answered [`CommandError::Invalid`](crate::CommandError::Invalid).
+    /// Which document keeps it. A core takes [`GrantScope::Conversation`], and [`GrantScope::Once`] for no rule at all;
+    /// any other scope is answered [`CommandError::Invalid`](crate::CommandError::Invalid).
     pub scope: GrantScope,
     /// Which of the suggested rules, by its index in the interaction, from 0.
     pub suggestion: usize,
