@@ -318,6 +318,25 @@ async fn without_a_folder_no_tool_that_needs_one_is_offered() {
 }
 
 #[tokio::test]
+async fn a_tool_that_needs_a_capability_is_offered_where_it_is_enabled() {
+    let launches = || {
+        let launch =
+            Tool::function("launch", "Launches.", |_: Line, _: ToolContext| async { Ok("launched") });
+        Tool::from(launch).redefine(|definition| definition.capability("launches"))
+    };
+    for enabled in [false, true] {
+        let model = silent();
+        let mut builder = Host::in_memory().without_local_tools().tool(launches()).model(model.clone());
+        if enabled {
+            builder = builder.capability("launches");
+        }
+        builder.open().await.unwrap().ask("hi").await.unwrap().into_text().unwrap();
+        let offered = model.requests()[0].tools.iter().any(|tool| tool.name == "launch");
+        assert_eq!(offered, enabled);
+    }
+}
+
+#[tokio::test]
 async fn no_secret_is_shown() {
     const KEY: &str = "sk-3c1d5a7e";
     let keys = Keys(Some(Secret::new(KEY)));

@@ -66,6 +66,7 @@ pub struct HostBuilder {
     resources: Arc<dyn TurnResources>,
     harness: Option<Arc<dyn Harness>>,
     hooks: Vec<Arc<dyn Hook>>,
+    capabilities: Vec<String>,
     clock: Option<Arc<dyn Clock>>,
     ids: Option<Arc<dyn IdSource>>,
     entropy: Option<Arc<dyn Entropy>>,
@@ -96,6 +97,7 @@ impl HostBuilder {
             resources: Arc::new(LocalResources),
             harness: None,
             hooks: Vec::new(),
+            capabilities: Vec::new(),
             clock: None,
             ids: None,
             entropy: None,
@@ -240,6 +242,12 @@ impl HostBuilder {
     /// Adds a hook.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Enables a capability: tools that need it are offered.
+    pub fn capability(mut self, name: impl Into<String>) -> Self {
+        self.capabilities.push(name.into());
         self
     }
 
@@ -448,6 +456,9 @@ impl HostBuilder {
         }
         for hook in self.hooks {
             builder = builder.hook(hook);
+        }
+        for capability in self.capabilities {
+            builder = builder.capability(capability);
         }
         if let Some(clock) = self.clock {
             builder = builder.clock(clock);

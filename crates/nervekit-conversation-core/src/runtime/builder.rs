@@ -1,5 +1,6 @@
 //! Wiring a core.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -205,6 +206,7 @@ pub struct CoreBuilder {
     assets: Arc<dyn AssetStore>,
     resources: Arc<dyn TurnResources>,
     hooks: Vec<Arc<dyn Hook>>,
+    capabilities: BTreeSet<String>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     entropy: Arc<dyn Entropy>,
@@ -244,6 +246,7 @@ impl ConversationCore {
             assets: Arc::new(MemoryAssetStore::default()),
             resources: Arc::new(FixedResources::default()),
             hooks: Vec::new(),
+            capabilities: BTreeSet::new(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds::default()),
             entropy: Arc::new(SystemEntropy),
@@ -278,6 +281,12 @@ impl CoreBuilder {
     /// Adds a hook; they are asked in the order in which they were added.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Enables a capability: tools that need it are offered. One that nobody enabled keeps them from models.
+    pub fn capability(mut self, name: impl Into<String>) -> Self {
+        self.capabilities.insert(name.into());
         self
     }
 
@@ -359,6 +368,7 @@ impl CoreBuilder {
             assets: self.assets,
             resources: self.resources,
             hooks: self.hooks,
+            capabilities: self.capabilities,
             limits: self.limits,
             retries: self.retries,
             recovery: self.recovery,

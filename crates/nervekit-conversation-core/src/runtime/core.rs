@@ -1,6 +1,6 @@
 //! What all conversations of one runtime share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -126,6 +126,7 @@ pub(crate) struct Inner {
     pub(crate) assets: Arc<dyn AssetStore>,
     pub(crate) resources: Arc<dyn TurnResources>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) capabilities: BTreeSet<String>,
     pub(crate) limits: RuntimeLimits,
     pub(crate) retries: RetryPolicy,
     pub(crate) recovery: RecoveryPolicy,

@@ -1,11 +1,11 @@
 //! The tools that a turn offers, and how the model is told of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use nervekit_harness::{ModelInfo, ToolSet, ToolSpec};
 use nervekit_permissions::SelectorKind;
-use nervekit_tools::{Catalog, HandledBy, Tool};
+use nervekit_tools::{Availability, Catalog, HandledBy, Tool};
 
 use super::core::Inner;
 use super::request::TurnSnapshot;
@@ -39,7 +39,7 @@ impl OfferTerms {
         }
     }
 
-    fn allow(&self, tool: &Tool) -> bool {
+    fn allow(&self, tool: &Tool, capabilities: &BTreeSet<String>) -> bool {
         let definition = tool.definition();
         let name = definition.name();
         let named = |list: &Option<Vec<String>>| {
@@ -49,7 +49,13 @@ impl OfferTerms {
             HandledBy::Core => super::plan::CORE_TOOLS.contains(&name),
             HandledBy::Local | HandledBy::Host => tool.executor().is_some(),
         };
-        runs && self.calls_tools
+        let enabled = match &definition.availability {
+            Availability::Always => true,
+            Availability::Capability(name) => capabilities.contains(name),
+            _ => false,
+        };
+        runs && enabled
+            && self.calls_tools
             && named(&self.configured)
             && named(&self.resolved)
             && (self.attended || name != "ask_user")
@@ -77,9 +83,9 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// What these terms let through of a catalog.
-    pub(crate) fn new(catalog: &Catalog, terms: OfferTerms) -> Self {
-        let offered = catalog.iter().filter(|tool| terms.allow(tool));
+    /// What these terms let through of a catalog, where these capabilities are enabled.
+    pub(crate) fn new(catalog: &Catalog, terms: OfferTerms, capabilities: &BTreeSet<String>) -> Self {
+        let offered = catalog.iter().filter(|tool| terms.allow(tool, capabilities));
         let tools: BTreeMap<String, Tool> =
             offered.map(|tool| (tool.definition().name().to_owned(), tool.clone())).collect();
         let mut guidelines = String::new();
@@ -103,7 +109,7 @@ impl Inner {
         let mut last = self.offer.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(offer) if offer.catalog.is_same(catalog) && offer.terms == terms => offer.clone(),
-            _ => last.insert(Arc::new(Offer::new(catalog, terms))).clone(),
+            _ => last.insert(Arc::new(Offer::new(catalog, terms, &self.capabilities))).clone(),
         }
     }
 }
