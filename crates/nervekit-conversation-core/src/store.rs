@@ -15,6 +15,7 @@ mod record;
 mod row;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +31,8 @@ pub use error::{CommitError, StoreError};
 pub use load::EventRange;
 pub use maintenance::{StoreStats, VerifyReport};
 pub use record::RecordError;
-pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, Versioned};
+pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, TrustRow, Versioned};
+pub use trust::StoredTrust;
 
 pub(crate) use record::CHAIN_START;
 

@@ -84,7 +84,13 @@ impl Batch {
     }
 
     /// Puts a record. Returns its bytes, unless it cannot be stored.
-    fn put<T: Record>(&mut self, table: Table, key: Bytes, expect: Expect, value: &T) -> Option<Bytes> {
+    pub(super) fn put<T: Record>(
+        &mut self,
+        table: Table,
+        key: Bytes,
+        expect: Expect,
+        value: &T,
+    ) -> Option<Bytes> {
         self.scratch.clear();
         let written = value.write(&mut self.scratch);
         self.put_scratch(table, key, expect, written)
@@ -118,6 +124,17 @@ impl Batch {
             Some(value) => drop(self.put(table, key, expect, value)),
             None => self.write(table, key, expect, RowChange::Delete),
         }
+    }
+
+    /// Puts what is stored as it is, or deletes the row if there is nothing to put.
+    pub(super) fn put_bytes_or_delete(
+        &mut self,
+        table: Table,
+        key: Bytes,
+        expect: Expect,
+        value: Option<Bytes>,
+    ) {
+        self.write(table, key, expect, value.map_or(RowChange::Delete, RowChange::Put));
     }
 
     /// Adds a project, or replaces the one that was read with this version.

@@ -2,6 +2,7 @@
 //! of one conversation is one range in each table.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use nervekit_permissions::{DocumentId, DocumentOwner};
 use nervekit_types::{ConversationId, Digest, InputId, ProjectId, RawId, ToolCallId};
 
 use crate::backend::Table;
@@ -24,6 +25,8 @@ pub(super) const FILE_READS: Table = Table::new("file_reads");
 pub(super) const POLICIES: Table = Table::new("policies");
 pub(super) const UNFINISHED: Table = Table::new("unfinished");
 pub(super) const INDEX: Table = Table::new("event_index");
+pub(super) const TRUST: Table = Table::new("trust");
+pub(super) const ACCEPTED: Table = Table::new("accepted");
 
 /// The key of the format marker in [`META`].
 pub(super) const FORMAT: &[u8] = b"format";
@@ -77,6 +80,20 @@ pub(super) fn document(conversation: ConversationId, name: &str) -> Bytes {
 
 pub(super) fn file_read(conversation: ConversationId, path: &str) -> Bytes {
     pair(conversation.raw(), Digest::of(path).as_bytes())
+}
+
+/// Of a document that lies outside of the store: names and paths may be of any length, and of any bytes. None for an
+/// owner of a kind that is not known here.
+pub(super) fn outside(document: &DocumentId) -> Option<Bytes> {
+    let (kind, owner) = match &document.owner {
+        DocumentOwner::User(None) => ("user", &[][..]),
+        DocumentOwner::User(Some(id)) => ("other user", id.as_bytes()),
+        DocumentOwner::Project(folder) => ("project", folder.as_os_str().as_encoded_bytes()),
+        DocumentOwner::Conversation(id) => ("conversation", &id.raw().to_bytes()[..]),
+        _ => return None,
+    };
+    let digest = Digest::of_parts([kind.as_bytes(), owner, document.name.as_bytes()]);
+    Some(Bytes::copy_from_slice(digest.as_bytes()))
 }
 
 pub(super) fn index(place: u64) -> Bytes {

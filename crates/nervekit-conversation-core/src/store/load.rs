@@ -52,7 +52,7 @@ fn decoded<T: Record>(row: &Row) -> Result<Versioned<T>, StoreError> {
     Ok(Versioned::new(T::decode(&row.value).map_err(Box::new)?, row.version))
 }
 
-fn first<T: Record>(rows: &[Row]) -> Result<Option<Versioned<T>>, StoreError> {
+pub(super) fn first<T: Record>(rows: &[Row]) -> Result<Option<Versioned<T>>, StoreError> {
     rows.first().map(decoded).transpose()
 }
 

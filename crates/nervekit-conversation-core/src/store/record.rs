@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::RecordError;
 
-use super::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow};
+use super::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, TrustRow};
 use crate::conversation::{ConversationConfig, Lease, ProjectRecord, Todo};
 use crate::event::Event;
 use crate::input::QueuedInput;
@@ -93,6 +93,7 @@ records! {
     "outcome" OutcomeRow = v1::conversation::OutcomeRow;
     "todos" Vec<Todo> = v1::Each<v1::conversation::Todo>;
     "file_read" FileRead = v1::conversation::FileRead;
+    "trust" TrustRow = v1::conversation::TrustRow;
     "index" IndexEntry = v1::conversation::IndexEntry;
     "event" Event = v1::event::Event;
 }

@@ -122,6 +122,20 @@ pub struct FileRead {
     pub digest: Digest,
 }
 
+/// What was decided about a document that lies outside of the store. Its bytes that were accepted last have a row of
+/// their own, as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustRow {
+    /// The document's name, for who looks at the store.
+    pub name: String,
+    /// How often it was written.
+    pub revision: u64,
+    /// The digests that are accepted.
+    pub accepted: Vec<Digest>,
+    /// The digests that were refused.
+    pub rejected: Vec<Digest>,
+}
+
 /// Everything of a conversation but its events, with versions. The holder of the lease keeps it in memory; each
 /// commit extends it.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@ mod crash;
 mod generate;
 mod index;
 mod lease;
+mod trust;
 mod unfinished;
 
 use std::sync::Arc;

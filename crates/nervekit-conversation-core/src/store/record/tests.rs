@@ -43,6 +43,7 @@ fn rows_are_read_as_they_were_written() {
     round_trips(Dice::outcome);
     round_trips(Dice::todos);
     round_trips(Dice::file_read);
+    round_trips(Dice::trust);
     round_trips(Dice::index);
     round_trips(Dice::event);
 }

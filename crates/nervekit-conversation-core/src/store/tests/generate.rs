@@ -29,7 +29,7 @@ use crate::event::{
 use crate::input::{DeliveryTarget, Image, InputFate, InputSource, QueuedInput};
 use crate::interaction::{Interaction, InteractionKind, Question, Remember, Resolution, Resolved};
 use crate::store::record::{CHAIN_START, IndexEntry};
-use crate::store::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow};
+use crate::store::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, TrustRow};
 use crate::tool_call::{CallState, Claim, ToolCall, TurnSettings};
 
 /// Texts that have tripped up writers and readers of JSON.
@@ -307,6 +307,15 @@ impl Dice {
 
     pub(in crate::store) fn file_read(&mut self) -> FileRead {
         FileRead { path: self.text(), digest: self.digest() }
+    }
+
+    pub(in crate::store) fn trust(&mut self) -> TrustRow {
+        TrustRow {
+            name: self.text(),
+            revision: self.number(),
+            accepted: self.list(3, Self::digest),
+            rejected: self.list(3, Self::digest),
+        }
     }
 
     pub(in crate::store) fn index(&mut self) -> IndexEntry {

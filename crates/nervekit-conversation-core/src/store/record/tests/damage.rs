@@ -27,6 +27,7 @@ fn samples(seed: u64) -> Vec<Sample> {
         sample(&dice.outcome()),
         sample(&dice.todos()),
         sample(&dice.file_read()),
+        sample(&dice.trust()),
         sample(&dice.index()),
         sample(&dice.event()),
     ];

@@ -352,6 +352,15 @@ fn small(fixtures: &mut Fixtures) {
     fixtures.add("", lease);
     fixtures.add("released", Lease { opening: Some(id(52)), epoch: 2, released: true, ..lease });
     fixtures.add("", vec![Todo::new("write the report"), Todo::new("send it").done(true)]);
+    fixtures.add(
+        "",
+        TrustRow {
+            name: "permissions".to_owned(),
+            revision: 3,
+            accepted: vec![Digest::of("{}"), Digest::of("[]")],
+            rejected: vec![Digest::of("")],
+        },
+    );
     fixtures.add("", FileRead { path: "/srv/site/src/lib.rs".to_owned(), digest: Digest::of("content") });
     let entry = IndexEntry { conversation_id: id(1), lead: None, project_id: id(3), first: 5, last: 6 };
     fixtures.add("", entry);

@@ -217,6 +217,15 @@ pub(in crate::store::record) struct FileRead {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "row::TrustRow", deny_unknown_fields)]
+pub(in crate::store::record) struct TrustRow {
+    name: String,
+    revision: u64,
+    accepted: Vec<Digest>,
+    rejected: Vec<Digest>,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "record::IndexEntry", deny_unknown_fields)]
 pub(in crate::store::record) struct IndexEntry {
     conversation_id: ConversationId,
@@ -238,5 +247,6 @@ forms! {
     OutcomeRow = row::OutcomeRow;
     Todo = conversation::Todo;
     FileRead = row::FileRead;
+    TrustRow = row::TrustRow;
     IndexEntry = record::IndexEntry;
 }
