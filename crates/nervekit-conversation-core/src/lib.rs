@@ -29,7 +29,7 @@ mod tool_call;
 mod update;
 
 // The runtime and its handles.
-pub use handle::{AskError, Conversation, Project, interactions};
+pub use handle::{AskError, Conversation, PolicyHandle, Project, interactions};
 pub use runtime::{
     BuildError, BuildProblem, ConversationCore, CoreBuilder, RecoveryPolicy, RecoveryReport, RuntimeLimits,
     ShutdownReport,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nervekit_harness::{Harness, ModelResolver, RetryPolicy, StandardHarness};
-use nervekit_permissions::{DocumentOwner, Documents, PermissionEngine};
+use nervekit_permissions::{DocumentError, DocumentOwner, Documents, PermissionEngine};
 use nervekit_tools::{AssetStore, MemoryAssetStore, MutationLocks, NoProcesses, Processes, ToolManifest};
 use nervekit_types::{Clock, Entropy, IdSource, IncarnationId, Retry, SystemClock, SystemEntropy, SystemIds};
 use tokio::runtime::Handle;
@@ -70,6 +70,12 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.problems.first().and_then(std::error::Error::source)
+    }
+}
+
+impl From<DocumentError> for BuildError {
+    fn from(error: DocumentError) -> Self {
+        Self::new([BuildProblem::Documents(Box::new(error))])
     }
 }
 
@@ -163,6 +169,9 @@ pub enum BuildProblem {
         /// The port.
         port: &'static str,
     },
+    /// A document with permission rules, or what was decided about it, cannot be had.
+    #[error("the permission rules cannot be had: {0}")]
+    Documents(#[source] Box<DocumentError>),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -174,6 +183,7 @@ impl BuildProblem {
     pub fn retry(&self) -> Retry {
         match self {
             Self::Store(error) => error.retry(),
+            Self::Documents(error) => error.retry(),
             // The set-up has to change first.
             _ => Retry::Never,
         }

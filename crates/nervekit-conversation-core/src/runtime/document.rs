@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nervekit_permissions::{
@@ -23,6 +24,8 @@ pub(crate) struct OutsideDocuments {
     documents: Arc<dyn Documents>,
     policy: PolicyDocuments,
     user: DocumentOwner,
+    /// Whether nothing is kept of the user, as turned out when their document was read.
+    userless: AtomicBool,
     /// What was there when a document was read last.
     read: Mutex<HashMap<DocumentId, Arc<DocumentState>>>,
 }
@@ -30,7 +33,7 @@ pub(crate) struct OutsideDocuments {
 impl OutsideDocuments {
     pub(crate) fn new(documents: Arc<dyn Documents>, user: DocumentOwner) -> Self {
         let policy = PolicyDocuments::new(documents.clone());
-        Self { documents, policy, user, read: Mutex::default() }
+        Self { documents, policy, user, userless: AtomicBool::new(false), read: Mutex::default() }
     }
 
     /// Sees to it that what was decided about the documents of a call is known: a permission engine only looks at
@@ -54,7 +57,10 @@ impl OutsideDocuments {
             // What this port keeps nothing of is nothing to wait for.
             match self.documents.read(&id).await {
                 Ok(state) => drop(self.known().insert(id, state)),
-                Err(DocumentError::Unsupported) => drop(self.known().insert(id, there)),
+                Err(DocumentError::Unsupported) => {
+                    self.userless.fetch_or(id.owner == self.user, Ordering::Relaxed);
+                    self.known().insert(id, there);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -69,8 +75,10 @@ impl OutsideDocuments {
 impl Inner {
     /// Where an answer can be remembered in a project.
     pub(crate) fn keeps(&self, project: Option<&Path>) -> Keeps {
-        let keeps = self.documents.is_some();
-        Keeps { user: keeps, project: keeps && project.is_some() }
+        self.documents.as_ref().map_or_else(Keeps::default, |outside| Keeps {
+            user: !outside.userless.load(Ordering::Relaxed),
+            project: project.is_some(),
+        })
     }
 
     /// What is wrong with the documents that calls of a project are judged by.
@@ -82,6 +90,7 @@ impl Inner {
         for owner in owners.into_iter().flatten() {
             match outside.policy.problems(&owner).await {
                 Ok(found) => problems.extend(found),
+                Err(DocumentError::Unsupported) => {}
                 Err(error) => {
                     problems.push(IgnoredDocument::new(owner.scope(), PERMISSIONS, error.to_string()))
                 }
