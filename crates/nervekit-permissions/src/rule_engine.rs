@@ -191,14 +191,20 @@ impl RuleEngine {
         let compiled = self.compiled(&layers, &call.rule_set, call.mode, call.conversation_document.as_ref());
         let resolved = match self.resolver.resolve(call) {
             Ok(resolved) => resolved,
-            Err(error) => return Evaluation::new(closed(call, compiled.first(), error.to_string())),
+            Err(error) => {
+                let policy = compiled.first();
+                let mut refused = Evaluation::new(closed(call, policy.map(Arc::as_ref), error.to_string()));
+                refused.policy = policy.cloned();
+                return refused;
+            }
         };
-        let mut evidence = compiled.evidence(call, &resolved);
+        let (mut evidence, policy) = compiled.evidence(call, &resolved);
+        let mut until_confirmed = None;
         if let Some(coding) = &call.until_confirmed
             && !is_planning(&resolved)
         {
             let other = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
-            let other = other.evidence(call, &resolved);
+            let (other, policy) = other.evidence(call, &resolved);
             let stricter = evidence.decision.stricter(other.decision);
             if stricter != evidence.decision {
                 evidence.decision = stricter;
@@ -206,6 +212,7 @@ impl RuleEngine {
                     format!("{}; planning is not confirmed, so {}", evidence.reason, other.reason);
                 evidence.suggestions = Vec::new();
                 evidence.until_confirmed = Some(Box::new(other));
+                until_confirmed = policy.cloned();
             }
         }
         let targets = if evidence.decision == Decision::Deny {
@@ -213,7 +220,10 @@ impl RuleEngine {
         } else {
             decided(&compiled.policies, &resolved)
         };
-        Evaluation::new(evidence).targets(targets)
+        let mut evaluation = Evaluation::new(evidence).targets(targets);
+        evaluation.policy = policy.cloned();
+        evaluation.policy_until_confirmed = until_confirmed;
+        evaluation
     }
 }
 

@@ -48,8 +48,8 @@ impl Compiled {
     }
 
     /// The policy that stands for all where one is enough.
-    pub(super) fn first(&self) -> Option<&Policy> {
-        self.policies.first().map(Arc::as_ref)
+    pub(super) fn first(&self) -> Option<&Arc<Policy>> {
+        self.policies.first()
     }
 
     /// Every rule in force, the strongest first.
@@ -66,15 +66,20 @@ impl Compiled {
         rules
     }
 
-    /// Judges a call under every policy; the first of the strictest decisions is the one that is explained.
-    pub(super) fn evidence(&self, call: &ProposedCall, resolved: &ResolvedCall) -> Evidence {
-        let verdicts = self.policies.iter().map(|policy| policy.decide(resolved));
-        let strictest = verdicts.reduce(|strictest, verdict| {
-            let decision = strictest.decision();
-            if decision.stricter(verdict.decision()) == decision { strictest } else { verdict }
+    /// Judges a call under every policy; the first of the strictest decisions is the one that is explained. Returns
+    /// the policy that gave it, too.
+    pub(super) fn evidence(
+        &self,
+        call: &ProposedCall,
+        resolved: &ResolvedCall,
+    ) -> (Evidence, Option<&Arc<Policy>>) {
+        let verdicts = self.policies.iter().map(|policy| (policy, policy.decide(resolved)));
+        let strictest = verdicts.reduce(|strictest, other| {
+            let decision = strictest.1.decision();
+            if decision.stricter(other.1.decision()) == decision { strictest } else { other }
         });
-        let mut evidence = match strictest {
-            Some(verdict) => verdict.evidence(),
+        let mut evidence = match &strictest {
+            Some((_, verdict)) => verdict.evidence(),
             None => super::closed(call, None, "there is no policy".to_owned()),
         };
         for policy in self.policies.iter().skip(1) {
@@ -98,7 +103,7 @@ impl Compiled {
             evidence.suggestions = Vec::new();
             evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
         }
-        evidence
+        (evidence, strictest.map(|(policy, _)| policy))
     }
 }
 
