@@ -13,13 +13,14 @@ use async_trait::async_trait;
 use nervekit_conversation_core::{
     CallOutcome, Command, CommandError, CommandRequest, Conversation, ConversationCore, Conversations,
     Cursor, Interaction, InteractionKind, MemoryBackend, NewConversation, NewInput, PolicyHandle,
-    PolicyOwner, Project, Remember, Remembered, Resolution, StoredTrust, ToolCallResponse, Update,
+    PolicyOwner, Project, Query, Remember, Remembered, Resolution, StoredTrust, ToolCallResponse, Update,
+    View,
 };
 use nervekit_harness::{ModelRegistry, ScriptedReply};
 use nervekit_permissions::{
     Decision, DocumentError, DocumentId, DocumentOwner, DocumentScope, DocumentState, Documents,
-    FileDocuments, Filter, GrantScope, MemoryDocuments, Overlay, PolicyDocument, Roots, Rule, RuleEngine,
-    RuleSet, RuleSource, Standing,
+    FileDocuments, Filter, GrantScope, MemoryDocuments, Overlay, Policy, PolicyDocument, Roots, Rule,
+    RuleEngine, RuleSet, RuleSource, Standing,
 };
 use nervekit_types::{CommandId, ConversationId, Digest, InputId, Principal};
 use serde_json::json;
@@ -383,8 +384,6 @@ async fn a_rule_that_was_acknowledged_is_saved_after_a_crash() {
 
     let life = place.open().await;
     done(&life).await;
-    life.go_on().await;
-    done(&life).await;
     let responses = life.responses().await;
     assert!(matches!(remembered(&responses[0]), Some(Remembered::Saved { .. })), "{responses:?}");
     assert_eq!(responses[0].resolution.as_ref().unwrap().by, Principal::local());
@@ -516,6 +515,14 @@ async fn a_document_that_changed_since_refuses_the_call_at_dispatch_and_both_dec
     assert_eq!(second.outcome, CallOutcome::Denied);
     assert_eq!(second.supervision.as_ref().unwrap().decision, Decision::Allow);
     let dispatch = second.dispatch.as_ref().unwrap();
+    // Each decision can be explained by the very policy that made it.
+    for evidence in [second.supervision.as_ref().unwrap(), dispatch] {
+        let view = life.core.query(Query::Policy { digest: evidence.policy }).await.unwrap();
+        let View::Policy(Some(text)) = view else { panic!("{view:?}") };
+        let policy = Policy::from_bytes(text.as_bytes()).unwrap();
+        assert_eq!(policy.digest(), evidence.policy);
+        assert!(policy.rules().contains(evidence.winner.as_ref().unwrap()));
+    }
     assert_eq!(
         (dispatch.decision, dispatch.winner.as_ref().unwrap().rule.id.as_str()),
         (Decision::Deny, "no")
