@@ -5,7 +5,9 @@ use std::io::{BufRead as _, Write as _};
 use nervekit_conversation_core::{
     CommandError, Conversation, Interaction, InteractionKind, PolicyHandle, QueryError, Remember, Resolution,
 };
-use nervekit_permissions::{BoundRule, Decision, DocumentStatus, GrantScope, Standing, SuggestedRule};
+use nervekit_permissions::{
+    BoundRule, Decision, DocumentError, DocumentStatus, GrantScope, Standing, SuggestedRule,
+};
 use nervekit_types::Principal;
 
 use crate::error::Error;
@@ -90,6 +92,7 @@ pub async fn review(policy: &PolicyHandle) -> Result<(), Error> {
         Ok(status) => status,
         // This host keeps no such document.
         Err(QueryError::Invalid(_)) => return Ok(()),
+        Err(QueryError::Document(error)) if matches!(*error, DocumentError::Unsupported) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let lines = review_lines(&status);
