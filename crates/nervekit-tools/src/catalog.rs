@@ -53,7 +53,7 @@ pub use plan_mode::{
 };
 pub use python_exec::{PythonExec, PythonSource, python_exec};
 #[cfg(feature = "local-tools")]
-pub use read::{Read, read};
+pub use read::{Read, ReadSource, read};
 pub use subagent::{
     Assignment, SubagentPrompt, SubagentStatus, SubagentStop, subagent_prompt, subagent_status, subagent_stop,
 };

@@ -23,7 +23,7 @@ pub use text::PageFormat;
 
 use nervekit_permissions::Risk::{Destructive, Write};
 
-use super::integration::{Service, sends_file, several_actions};
+use super::integration::{Service, sending_file};
 use crate::manifest::Catalog;
 
 const CONFLUENCE: Service = Service("confluence");
@@ -41,7 +41,11 @@ const CONFLUENCE: Service = Service("confluence");
 /// ```
 #[must_use]
 pub fn tools() -> Catalog {
-    Catalog::new()
+    changing(reading(Catalog::new()))
+}
+
+fn reading(tools: Catalog) -> Catalog {
+    tools
         .with(CONFLUENCE.reads::<SearchSpaces>(
             "confluence_search_spaces",
             &["keys", "ids"],
@@ -52,7 +56,8 @@ pub fn tools() -> Catalog {
             "confluence_search_pages",
             &["cql", "query", "space_key", "space_id", "title"],
             "Search Confluence pages",
-            "Finds Confluence pages. What you give is combined with AND. Read one with `confluence_get_page`.",
+            "Finds Confluence pages. What you give is combined with AND. Read one with \
+             `confluence_get_page`.",
         ))
         .with(CONFLUENCE.reads::<GetPage>(
             "confluence_get_page",
@@ -64,63 +69,73 @@ pub fn tools() -> Catalog {
             "confluence_download_page",
             &["page_id"],
             "Download from Confluence",
-            "Keeps a Confluence page, with its attachments if you want them, as assets, which `read` shows.",
+            "Keeps a Confluence page, with its attachments if you want them, as assets, which \
+             `read` shows.",
         ))
-        .with(CONFLUENCE.define::<CreatePage>(
-            sends_file(
-                CONFLUENCE.describe(
-                    "confluence_create_page",
-                    Write,
-                    &["space_id", "space_key", "parent_id", "page_file"],
-                ),
-                "page_file",
+}
+
+fn changing(tools: Catalog) -> Catalog {
+    tools
+        .with(sending_file(
+            CONFLUENCE.tool::<CreatePage>(
+                "confluence_create_page",
+                Write,
+                &["space_id", "space_key", "parent_id", "page_file"],
+                "Create a Confluence page",
+                "Creates a Confluence page, in a space or below another page. The text is given as \
+             `body` or as a file.",
             ),
-            "Create a Confluence page",
-            "Creates a Confluence page, in a space or below another page. The text is given as `body` or as a file.",
+            "page_file",
         ))
-        .with(CONFLUENCE.define::<UpdatePage>(
-            sends_file(
-                CONFLUENCE.describe("confluence_update_page", Write, &["page_id", "page_file"]),
-                "page_file",
+        .with(sending_file(
+            CONFLUENCE.tool::<UpdatePage>(
+                "confluence_update_page",
+                Write,
+                &["page_id", "page_file"],
+                "Change a Confluence page",
+                "Replaces the text of a Confluence page. Read it first: a page that has another \
+             version than the one you read is not written.",
             ),
-            "Change a Confluence page",
-            "Replaces the text of a Confluence page. Read it first: a page that has another version than the one you \
-             read is not written.",
+            "page_file",
         ))
-        .with(CONFLUENCE.define::<ManageLabel>(
-            several_actions(CONFLUENCE.describe("confluence_manage_label", Write, &["page_id"])),
+        .with(CONFLUENCE.tool::<ManageLabel>(
+            "confluence_manage_label",
+            Write,
+            &["page_id"],
             "Label in Confluence",
             "Adds labels to a Confluence page, or removes them.",
         ))
-        .with(CONFLUENCE.define::<ManageComment>(
-            several_actions(CONFLUENCE.describe(
-                "confluence_manage_comment",
-                Destructive,
-                &["comment_id", "page_id"],
-            )),
+        .with(CONFLUENCE.tool::<ManageComment>(
+            "confluence_manage_comment",
+            Destructive,
+            &["comment_id", "page_id"],
             "Comment in Confluence",
             "Adds a comment to a Confluence page, changes one or deletes one.",
         ))
-        .with(CONFLUENCE.define::<ManagePage>(
-            several_actions(CONFLUENCE.describe("confluence_manage_page", Destructive, &["page_id"])),
+        .with(CONFLUENCE.tool::<ManagePage>(
+            "confluence_manage_page",
+            Destructive,
+            &["page_id"],
             "Tidy Confluence",
-            "Moves a Confluence page below another, into the trash, out of it, or deletes it for good.",
+            "Moves a Confluence page below another, into the trash, out of it, or deletes it for \
+             good.",
         ))
-        .with(CONFLUENCE.define::<ManageRestriction>(
-            several_actions(CONFLUENCE.describe("confluence_manage_restriction", Destructive, &["page_id"])),
+        .with(CONFLUENCE.tool::<ManageRestriction>(
+            "confluence_manage_restriction",
+            Destructive,
+            &["page_id"],
             "Restrict in Confluence",
-            "Says who may read or change a Confluence page: adds somebody to a restriction, or removes them.",
+            "Says who may read or change a Confluence page: adds somebody to a restriction, or \
+             removes them.",
         ))
-        .with(CONFLUENCE.define::<ManageAttachment>(
-            sends_file(
-                several_actions(CONFLUENCE.describe(
-                    "confluence_manage_attachment",
-                    Destructive,
-                    &["attachment_id", "page_id"],
-                )),
-                "path",
+        .with(sending_file(
+            CONFLUENCE.tool::<ManageAttachment>(
+                "confluence_manage_attachment",
+                Destructive,
+                &["attachment_id", "page_id"],
+                "Attach to Confluence",
+                "Attaches a file to a Confluence page, or deletes an attachment.",
             ),
-            "Attach to Confluence",
-            "Attaches a file to a Confluence page, or deletes an attachment.",
+            "path",
         ))
 }

@@ -51,7 +51,7 @@ pub use worklog::{ManageWorklog, WorklogAction};
 
 use nervekit_permissions::Risk::{Destructive, Write};
 
-use super::integration::{Service, sends_file, several_actions};
+use super::integration::{Service, sending_file};
 use crate::manifest::Catalog;
 
 const JIRA: Service = Service("jira");
@@ -66,18 +66,24 @@ const JIRA: Service = Service("jira");
 /// ```
 #[must_use]
 pub fn tools() -> Catalog {
-    Catalog::new()
+    changing(reading(Catalog::new()))
+}
+
+fn reading(tools: Catalog) -> Catalog {
+    tools
         .with(JIRA.reads::<SearchUsers>(
             "jira_search_users",
             &["query"],
             "Search Jira users",
-            "Finds people in Jira by name or e-mail address, with the account ids that other tools want.",
+            "Finds people in Jira by name or e-mail address, with the account ids that other \
+             tools want.",
         ))
         .with(JIRA.reads::<SearchIssues>(
             "jira_search_issues",
             &["jql"],
             "Search Jira issues",
-            "Finds Jira issues with JQL: key, summary, state, assignee. Read one with `jira_get_issue`.",
+            "Finds Jira issues with JQL: key, summary, state, assignee. Read one with \
+             `jira_get_issue`.",
         ))
         .with(JIRA.reads::<GetIssue>(
             "jira_get_issue",
@@ -115,55 +121,76 @@ pub fn tools() -> Catalog {
             "Download from Jira",
             "Keeps an attachment of a Jira issue as an asset, which `read` shows.",
         ))
-        .with(JIRA.define::<CreateIssue>(
-            JIRA.describe("jira_create_issue", Write, &["project_key"]),
+}
+
+fn changing(tools: Catalog) -> Catalog {
+    tools
+        .with(JIRA.tool::<CreateIssue>(
+            "jira_create_issue",
+            Write,
+            &["project_key"],
             "Create a Jira issue",
-            "Creates a Jira issue. `jira_get_project` tells which issue types and fields the project has.",
+            "Creates a Jira issue. `jira_get_project` tells which issue types and fields the \
+             project has.",
         ))
-        .with(JIRA.define::<UpdateIssue>(
-            JIRA.describe("jira_update_issue", Write, &["issue_key"]),
+        .with(JIRA.tool::<UpdateIssue>(
+            "jira_update_issue",
+            Write,
+            &["issue_key"],
             "Change a Jira issue",
-            "Changes fields of a Jira issue; what you leave out stays. For its state use `jira_transition_issue`.",
+            "Changes fields of a Jira issue; what you leave out stays. For its state use \
+             `jira_transition_issue`.",
         ))
-        .with(JIRA.define::<TransitionIssue>(
-            JIRA.describe("jira_transition_issue", Write, &["issue_key"]),
+        .with(JIRA.tool::<TransitionIssue>(
+            "jira_transition_issue",
+            Write,
+            &["issue_key"],
             "Move a Jira issue on",
-            "Takes a Jira issue to another state. `jira_get_issue` with `transitions` tells which are possible now.",
+            "Takes a Jira issue to another state. `jira_get_issue` with `transitions` tells which \
+             are possible now.",
         ))
-        .with(JIRA.define::<ManageBacklog>(
-            several_actions(JIRA.describe("jira_manage_backlog", Write, &["issue_key"])),
+        .with(JIRA.tool::<ManageBacklog>(
+            "jira_manage_backlog",
+            Write,
+            &["issue_key"],
             "Order the Jira backlog",
             "Moves a Jira issue into the backlog or a sprint, or before or after another issue.",
         ))
-        .with(JIRA.define::<ManageComment>(
-            several_actions(JIRA.describe("jira_manage_comment", Destructive, &["comment_id", "issue_key"])),
+        .with(JIRA.tool::<ManageComment>(
+            "jira_manage_comment",
+            Destructive,
+            &["comment_id", "issue_key"],
             "Comment in Jira",
             "Adds a comment to a Jira issue, changes one or deletes one.",
         ))
-        .with(JIRA.define::<ManageWorklog>(
-            several_actions(JIRA.describe("jira_manage_worklog", Destructive, &["worklog_id", "issue_key"])),
+        .with(JIRA.tool::<ManageWorklog>(
+            "jira_manage_worklog",
+            Destructive,
+            &["worklog_id", "issue_key"],
             "Log work in Jira",
             "Logs work on a Jira issue, changes an entry or deletes one.",
         ))
-        .with(JIRA.define::<ManageIssueLink>(
-            several_actions(JIRA.describe("jira_manage_issue_link", Destructive, &["link_id", "issue_key"])),
+        .with(JIRA.tool::<ManageIssueLink>(
+            "jira_manage_issue_link",
+            Destructive,
+            &["link_id", "issue_key"],
             "Link Jira issues",
             "Links a Jira issue to another, or deletes a link.",
         ))
-        .with(JIRA.define::<ManageAttachment>(
-            sends_file(
-                several_actions(JIRA.describe(
-                    "jira_manage_attachment",
-                    Destructive,
-                    &["attachment_id", "issue_key"],
-                )),
-                "path",
+        .with(sending_file(
+            JIRA.tool::<ManageAttachment>(
+                "jira_manage_attachment",
+                Destructive,
+                &["attachment_id", "issue_key"],
+                "Attach to Jira",
+                "Attaches a file to a Jira issue, or deletes an attachment.",
             ),
-            "Attach to Jira",
-            "Attaches a file to a Jira issue, or deletes an attachment.",
+            "path",
         ))
-        .with(JIRA.define::<ManageSprint>(
-            several_actions(JIRA.describe("jira_manage_sprint", Destructive, &["sprint_id", "board_id"])),
+        .with(JIRA.tool::<ManageSprint>(
+            "jira_manage_sprint",
+            Destructive,
+            &["sprint_id", "board_id"],
             "Run a Jira sprint",
             "Creates, changes, starts, closes or deletes a Jira sprint.",
         ))

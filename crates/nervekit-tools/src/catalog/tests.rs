@@ -96,7 +96,7 @@ fn a_descriptor_names_arguments_that_exist() {
             assert!(schema.pointer(&pointer).is_some(), "{}: {argument}", descriptor.name);
         }
         // What a declared action is called, the schema lists.
-        for actions in &descriptor.actions {
+        if let Some(actions) = &descriptor.actions {
             let listed = schema["properties"][&actions.argument]["enum"].as_array().unwrap();
             let mut declared = actions.risks.keys();
             assert!(declared.all(|action| listed.contains(&action.as_str().into())), "{}", descriptor.name);
@@ -121,4 +121,16 @@ fn what_nobody_carries_out_needs_a_capability() {
         assert_eq!(runs, tool.definition().availability == Availability::Always, "{name}");
         assert!(tool.executor().is_none() || tool.definition().handled_by == HandledBy::Local, "{name}");
     }
+}
+
+#[test]
+fn the_readme_lists_every_tool() {
+    let readme = include_str!("../../README.md");
+    let section = readme.split("## The catalog").nth(1).unwrap().split("## Features").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let listed: BTreeSet<&str> =
+        rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
+    let tools = known_tools();
+    assert_eq!(listed, tools.iter().map(|tool| tool.definition().name()).collect());
+    assert!(section.contains(&format!("has {} tools", tools.len())));
 }
