@@ -4,6 +4,8 @@
 //! that, and none of this crate's walks looks there. So all properties are moved up to the root, and `oneOf` keeps
 //! what is left to say: which of them belong together.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::ArgumentError;
@@ -63,16 +65,13 @@ fn groups(root: &Map<String, Value>) -> Vec<Vec<Value>> {
 
 impl Choice {
     fn read(group: &[Value]) -> Option<Self> {
-        let constants = |one: &Value| -> Vec<String> {
-            let properties = one.get("properties").and_then(Value::as_object).into_iter().flatten();
-            properties
-                .filter(|(_, schema)| constant(schema).is_some())
-                .map(|(name, _)| name.clone())
-                .collect()
+        // A tag has another value in each alternative.
+        let names = |name: &String| {
+            let values: BTreeSet<&str> =
+                group.iter().filter_map(|one| constant(one.get("properties")?.get(name)?)).collect();
+            values.len() == group.len()
         };
-        let tag = constants(group.first()?)
-            .into_iter()
-            .find(|name| group.iter().all(|one| constants(one).contains(name)));
+        let tag = group.first()?.get("properties")?.as_object()?.keys().find(|name| names(name)).cloned();
         let alternatives = group.iter().map(|one| Alternative::read(one, tag.as_deref()));
         Some(Self { alternatives: alternatives.collect::<Option<_>>()?, tag })
     }
@@ -100,7 +99,12 @@ impl Choice {
                 {
                     schema.entry("description").or_insert_with(|| text.into());
                 }
-                properties.entry(name).or_insert(schema);
+                match properties.get_mut(name) {
+                    Some(known) => also(known, schema),
+                    None => {
+                        properties.insert(name.clone(), schema);
+                    }
+                }
             }
         }
         if let Some(tag) = &self.tag {
@@ -109,8 +113,12 @@ impl Choice {
                 Some(format!("`{}`: {}", one.value.as_deref()?, one.description.as_deref()?))
             });
             let description = described.collect::<Vec<_>>().join(" ");
-            properties
-                .insert(tag.clone(), json!({"type": "string", "enum": values, "description": description}));
+            let schema = if description.is_empty() {
+                json!({"type": "string", "enum": values})
+            } else {
+                json!({"type": "string", "enum": values, "description": description})
+            };
+            properties.insert(tag.clone(), schema);
         }
     }
 
@@ -210,6 +218,35 @@ impl Alternative {
             description: description.map(str::to_owned),
         })
     }
+}
+
+/// Adds what another alternative says of the same property, unless it says the same: then the first words stay.
+fn also(known: &mut Value, other: Value) {
+    if bare(known) == bare(&other) {
+        return;
+    }
+    match known.get_mut("anyOf").and_then(Value::as_array_mut) {
+        Some(alternatives) if alternatives.iter().any(|one| bare(one) == bare(&other)) => {}
+        Some(alternatives) => alternatives.push(other),
+        None => *known = json!({"anyOf": [known.take(), other]}),
+    }
+}
+
+/// A schema without its words, and without null: what is null is absent.
+fn bare(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Value::Object(members) = &mut schema {
+        members.remove("description");
+        members.remove("default");
+        if let Some(Value::Array(types)) = members.get_mut("type") {
+            types.retain(|one| one != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                members.insert("type".to_owned(), only);
+            }
+        }
+    }
+    schema
 }
 
 fn constant(schema: &Value) -> Option<&str> {

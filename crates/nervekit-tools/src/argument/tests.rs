@@ -308,6 +308,40 @@ fn a_call_takes_exactly_one_alternative() {
     }
 }
 
+/// What two alternatives say of one property stays apart where it differs.
+#[test]
+fn alternatives_may_mean_different_things_by_one_name() {
+    #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+    #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+    enum Setting {
+        Name(String),
+        Alias(String),
+        Size(u32),
+        Place(Nested),
+    }
+    let setting = ArgumentType::of::<Setting>();
+    assert_eq!(
+        setting.schema()["properties"]["value"]["anyOf"].as_array().unwrap().len(),
+        3,
+        "{:#}",
+        setting.schema()
+    );
+    assert_eq!(setting.schema()["properties"]["kind"].get("description"), None);
+    for sent in [
+        json!({"kind": "name", "value": "5"}),
+        json!({"kind": "size", "value": 5}),
+        json!({"kind": "place", "value": {"count": 1}}),
+    ] {
+        let effective = setting.effective(&EffectiveArguments::new(sent.clone()).unwrap()).unwrap();
+        assert_eq!(
+            (effective.arguments.as_value()["kind"].clone(), effective.notes.len()),
+            (sent["kind"].clone(), 0)
+        );
+    }
+    let wrong = EffectiveArguments::new(json!({"kind": "size", "value": "many"})).unwrap();
+    assert!(setting.effective(&wrong).is_err());
+}
+
 #[test]
 fn errors_are_small() {
     assert!(size_of::<ArgumentError>() <= 64);

@@ -41,7 +41,7 @@ pub enum WorklogAction {
     Create {
         /// For `create` and `update`: how long, as `1h 30m`.
         time_spent: String,
-        /// For `create` and `update`: when it began, as `2026-01-31T09:00:00+01:00`. Default: now.
+        /// For `create` and `update`: when it began, as `2026-01-31T09:00:00+01:00`. Default for `create`: now.
         started: Option<String>,
         /// For `create` and `update`: what was done, in Markdown.
         comment: Option<String>,
@@ -52,7 +52,7 @@ pub enum WorklogAction {
         worklog_id: String,
         /// For `create` and `update`: how long, as `1h 30m`.
         time_spent: Option<String>,
-        /// For `create` and `update`: when it began, as `2026-01-31T09:00:00+01:00`. Default: now.
+        /// For `create` and `update`: when it began, as `2026-01-31T09:00:00+01:00`. Default for `create`: now.
         started: Option<String>,
         /// For `create` and `update`: what was done, in Markdown.
         comment: Option<String>,
