@@ -31,7 +31,7 @@ async fn call(tool: Tool) -> (bool, String) {
     let Availability::Capability(capability) = tool.definition().availability.clone() else { unreachable!() };
     let folder = tempfile::tempdir().unwrap();
     let world = World::new([ScriptedReply::call_tool(&name, json!({}))]).tool(tool).configured(|config| {
-        config.rule_set_id = "autonomous".to_owned();
+        "autonomous".clone_into(&mut config.rule_set_id);
         config.working_directory = Some(folder.path().to_owned());
     });
     let world = Arc::new(world);
