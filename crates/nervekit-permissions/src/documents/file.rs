@@ -3,8 +3,9 @@
 mod place;
 mod seen;
 mod staged;
+mod tree;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +14,14 @@ use async_trait::async_trait;
 use nervekit_types::Digest;
 
 use super::{DocumentId, DocumentOwner, DocumentState, Documents, Trust, TrustRecord, TrustStore};
+use crate::document::{DocumentScope, PolicyDocument, RuleSet};
 use crate::error::{DocumentError, DocumentProblem};
+use crate::path::Stamp;
+use crate::surface::Surface;
 use place::Place;
 use seen::{Content, Seen};
 use staged::Staged;
+use tree::Tree;
 
 /// How often a decision is written anew because another process was faster.
 const MAXIMUM_ATTEMPTS: usize = 32;
@@ -24,7 +29,9 @@ const MAXIMUM_ATTEMPTS: usize = 32;
 /// The documents of a person and of projects, in files.
 ///
 /// Those of the person lie below a home folder, `config/permissions.json` and `config/rule-sets/<id>.json`, those
-/// of a project below its `.nerve/`. What was decided about them is kept by a [`TrustStore`].
+/// of a project below its `.nerve/`. Skills are folders, `agent/skills/<name>` in the home and `skills/<name>` in
+/// `.nerve/`; the document of a skill is the table of its files with their digests. A project is named by its
+/// canonical folder: that is what decisions about it are kept under. What was decided about them is kept by a [`TrustStore`].
 ///
 /// A file is opened only when it is a regular one of at most 1 MiB. Links are followed in the home only, and only
 /// when each link and the file belong to the person who runs this program. Writing takes a lock on the folder,
@@ -53,6 +60,7 @@ const MAXIMUM_ATTEMPTS: usize = 32;
 pub struct FileDocuments {
     files: Arc<Files>,
     trust: Arc<dyn TrustStore>,
+    external_edits: bool,
 }
 
 /// The files as they were seen last.
@@ -73,7 +81,34 @@ impl FileDocuments {
     #[must_use]
     pub fn new(home: impl Into<PathBuf>, trust: impl TrustStore) -> Self {
         let files = Files { home: home.into(), known: Mutex::default() };
-        Self { files: Arc::new(files), trust: Arc::new(trust) }
+        Self { files: Arc::new(files), trust: Arc::new(trust), external_edits: false }
+    }
+
+    /// Sets whether edits of the person's rules and rule sets are accepted that were made by something else than
+    /// this program: off at first.
+    ///
+    /// It is for hosts whose home no agent can write. Then such a document is accepted when it is next read with
+    /// [`Documents::read`], if it can be parsed and nobody refused it. Looking at it accepts nothing, so a host
+    /// reads it when edits are to count, as at the start of a turn. A document that is gone is not accepted as
+    /// gone, and those of projects are asked about as before.
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentId, DocumentOwner, Documents, FileDocuments, MemoryTrustStore, Trust};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let home = tempfile::tempdir()?;
+    /// let documents = FileDocuments::new(home.path(), MemoryTrustStore::new()).trust_external_edits(true);
+    /// std::fs::create_dir(home.path().join("config"))?;
+    /// std::fs::write(home.path().join("config/permissions.json"), r#"{"schemaVersion": 2}"#)?;
+    /// let state = documents.read(&DocumentId::permissions(DocumentOwner::User(None))).await?;
+    /// assert_eq!(state.current.as_ref().map(|document| document.trust), Some(Trust::Trusted));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn trust_external_edits(mut self, accepted: bool) -> Self {
+        self.external_edits = accepted;
+        self
     }
 
     /// Accepts the person's documents as they are found, unless something was decided about them before. A host
@@ -98,6 +133,28 @@ impl FileDocuments {
             .await?;
         }
         Ok(())
+    }
+
+    /// Lists what lies in the folder of the skills of an owner, by name: skills, and what is none and why.
+    pub(crate) async fn skill_folders(
+        &self,
+        owner: &DocumentOwner,
+    ) -> Result<Vec<(String, Result<(), DocumentProblem>)>, DocumentError> {
+        let place = Place::of_skills(&self.files.home, owner)?;
+        blocking(move || tree::skills(&place).map_err(|error| refusal(&error))).await
+    }
+
+    /// Reads a skill once: the files, the digest over all, and what was decided about exactly these bytes.
+    pub(crate) async fn skill_files(
+        &self,
+        id: &DocumentId,
+    ) -> Result<(BTreeMap<String, Arc<[u8]>>, Digest, Trust), DocumentError> {
+        let place = Place::of(&self.files.home, id)?;
+        let tree = blocking(move || seen::steady(|| Tree::read(&place)).map_err(|error| refusal(&error)));
+        let tree = tree.await?;
+        let digest = Digest::of(tree.table());
+        let trust = self.trust.read(id).await?.map_or(Trust::Undecided, |record| record.trust(&digest));
+        Ok((tree.files, digest, trust))
     }
 
     /// Reads a record, changes it and writes it, until nobody was faster.
@@ -136,17 +193,23 @@ impl FileDocuments {
 impl Documents for FileDocuments {
     async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
         let state = self.current(id).await?;
-        let Some(document) = state.current.as_ref().filter(|document| document.trust == Trust::Trusted)
-        else {
-            return Ok(state);
+        let Some(document) = &state.current else { return Ok(state) };
+        let accepted = match document.trust {
+            Trust::Trusted => true,
+            Trust::Undecided => self.external_edits && is_sound(id, &document.bytes),
+            Trust::Rejected => false,
         };
+        if !accepted {
+            return Ok(state);
+        }
         // A known version came back, or a program died between the rename and the record of it.
-        if state.last_accepted.as_ref().is_some_and(|last| last.digest == document.digest) {
+        let last = state.last_accepted.as_ref();
+        if document.trust == Trust::Trusted && last.is_some_and(|last| last.digest == document.digest) {
             return Ok(state);
         }
         self.decide(id, |record| {
-            // Unless it was refused in the meantime.
-            if record.trust(&document.digest) == Trust::Trusted {
+            // Unless something else was decided in the meantime.
+            if record.trust(&document.digest) == document.trust {
                 record.accept(id.owner.scope(), &document.bytes);
             }
         })
@@ -168,6 +231,9 @@ impl Documents for FileDocuments {
         bytes: &[u8],
     ) -> Result<Digest, DocumentError> {
         let place = Place::of(&self.files.home, id)?;
+        if place.is_folder() {
+            return Err(DocumentError::Unsupported);
+        }
         let bytes: Arc<[u8]> = bytes.into();
         let digest = Digest::of(&bytes);
         let staged = {
@@ -198,6 +264,17 @@ impl Documents for FileDocuments {
         Place::of(&self.files.home, id)?;
         self.decide(id, |record| record.reject(digest)).await
     }
+
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+        let state = self.current(id).await?;
+        if let Some(problem) = &state.problem {
+            return Err(problem.clone().into());
+        }
+        if let Some(document) = &state.current {
+            return Err(DocumentError::Changed { current: Some(Box::new(document.digest)) });
+        }
+        self.decide(id, |record| record.forget(id.owner.scope())).await
+    }
 }
 
 impl Files {
@@ -210,18 +287,25 @@ impl Files {
             return Ok(Arc::clone(&known.state));
         }
         let mut seen = Seen::read(&place);
-        if let (DocumentOwner::Project(_), Some(stamp)) = (&id.owner, seen.stamp()) {
-            let user = DocumentId::new(DocumentOwner::User(None), &*id.name);
-            let same = Place::of(&self.home, &user)?.stamp();
-            if same.is_ok_and(|user| user.is_some_and(|user| user.identity == stamp.identity)) {
-                seen.content = Content::Refused("it is the file of the user, too; use two files".to_owned());
-            }
+        if let (DocumentOwner::Project(_), Some(stamp)) = (&id.owner, seen.stamp())
+            && self.is_users(&id.name, stamp)
+        {
+            seen.content = Content::Refused("it is the file of the user, too; use two files".to_owned());
         }
         let mut known = self.known();
         let known = known.entry(id.clone()).or_insert_with(|| Known::new(&place));
         known.seen = seen;
         known.describe();
         Ok(Arc::clone(&known.state))
+    }
+
+    /// Whether this is one of the user's files, the one of this name or another.
+    fn is_users(&self, name: &str, stamp: Stamp) -> bool {
+        let names = Surface::DOCUMENTS.iter().map(Surface::name).chain([name.to_owned().into()]);
+        names.map(|name| DocumentId::new(DocumentOwner::User(None), name)).any(|id| {
+            let user = Place::of(&self.home, &id).map(|place| place.stamp());
+            matches!(user, Ok(Ok(Some(user))) if user.identity == stamp.identity)
+        })
     }
 
     fn learn(&self, id: &DocumentId, record: TrustRecord) {
@@ -280,6 +364,16 @@ impl fmt::Debug for FileDocuments {
     }
 }
 
+/// Whether this is a document of the person with rules, and can be read.
+fn is_sound(id: &DocumentId, bytes: &[u8]) -> bool {
+    let scope = id.owner.scope();
+    scope == DocumentScope::User
+        && match id.name.split_once('/') {
+            None => id.name == "permissions" && PolicyDocument::parse(scope, bytes).is_ok(),
+            Some((folder, _)) => folder == "rule-sets" && RuleSet::parse(bytes).is_ok(),
+        }
+}
+
 /// Runs what waits for a disk or a lock on a thread of its own: the caller's executor may have no other.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DocumentError> + Send + 'static,
@@ -291,6 +385,14 @@ async fn blocking<T: Send + 'static>(
         .spawn(move || drop(answer.send(work())))
         .map_err(unavailable)?;
     answered.await.unwrap_or_else(|_| Err(unavailable("the thread that works on it ended")))
+}
+
+/// Why a folder is not read: nothing is there, or something that a person has to correct.
+fn refusal(error: &std::io::Error) -> DocumentError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => DocumentError::Changed { current: None },
+        _ => DocumentProblem::new(error.to_string()).into(),
+    }
 }
 
 fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DocumentError {
