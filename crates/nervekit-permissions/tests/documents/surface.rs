@@ -14,6 +14,9 @@ use crate::bed::{Bed, user_id};
 /// Those whose type a host knows.
 const SURFACES: [Surface; 3] = [Surface::Subagents, Surface::Harness, Surface::Launches];
 
+/// Puts something that is no document where one is expected.
+type Put = fn(&Path);
+
 /// What is read where nothing counts.
 const NOTHING: [u8; 0] = [];
 
@@ -191,7 +194,6 @@ async fn every_fault_is_a_notice_with_the_place_and_nothing_hangs() {
         ("more behind", b"{\"value\": 1}{}", "trailing characters"),
         ("a byte order mark", b"\xef\xbb\xbf{\"value\": 1}", "expected value"),
     ];
-    type Put = fn(&Path);
     let obstacles: [(&str, Put, &str); 5] = [
         ("10 MB", |file| fs::File::create(file).unwrap().set_len(10 << 20).unwrap(), "10485760 bytes"),
         ("folder", |file| fs::create_dir(file).unwrap(), "folder"),
@@ -272,7 +274,7 @@ async fn another_folder_decides_anew() {
     };
     let project = write(&bed.path("project"));
     bed.trust(&surface.id(project.clone())).await;
-    assert_eq!(bed.values(&surface, &[project.clone()]).await.0, [1]);
+    assert_eq!(bed.values(&surface, std::slice::from_ref(&project)).await.0, [1]);
     let nested = write(&bed.path("project/nested"));
     let copied = write(&bed.path("copy"));
     // A worktree is a folder whose `.git` is a file that leads to the repository.
@@ -284,7 +286,7 @@ async fn another_folder_decides_anew() {
     )
     .unwrap();
     for owner in [&nested, &copied, &worktree] {
-        assert_eq!(bed.values(&surface, &[owner.clone()]).await.0, NOTHING, "{owner:?}");
+        assert_eq!(bed.values(&surface, std::slice::from_ref(owner)).await.0, NOTHING, "{owner:?}");
         assert_eq!(bed.standing(&surface, owner).await, Standing::Untrusted, "{owner:?}");
     }
     fs::rename(bed.path("project"), bed.path("moved")).unwrap();
@@ -354,7 +356,7 @@ async fn case_22_a_project_cannot_trust_itself() {
         fs::write(bed.path("project/.nerve").join(name), &record).unwrap();
         fs::write(bed.path("project/.nerve/config").join(name), &record).unwrap();
     }
-    assert_eq!(bed.values(&Surface::Harness, &[project.clone()]).await.0, NOTHING);
+    assert_eq!(bed.values(&Surface::Harness, std::slice::from_ref(&project)).await.0, NOTHING);
     assert!(bed.trust.read(&Surface::Harness.id(project)).await.unwrap().is_none());
 }
 
