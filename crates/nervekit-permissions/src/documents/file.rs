@@ -30,7 +30,8 @@ const MAXIMUM_ATTEMPTS: usize = 32;
 ///
 /// Those of the person lie below a home folder, `config/permissions.json` and `config/rule-sets/<id>.json`, those
 /// of a project below its `.nerve/`. Skills are folders, `agent/skills/<name>` in the home and `skills/<name>` in
-/// `.nerve/`; the document of a skill is the table of its files with their digests. A project is named by its
+/// `.nerve/`; the document of a skill is the table of its files with their digests, made anew each time it is
+/// read or looked at. A project is named by its
 /// canonical folder: that is what decisions about it are kept under. What was decided about them is kept by a [`TrustStore`].
 ///
 /// A file is opened only when it is a regular one of at most 1 MiB. Links are followed in the home only, and only

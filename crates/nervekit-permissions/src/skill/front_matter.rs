@@ -67,9 +67,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FrontMatter, &str), DocumentProblem
         let Some((key, value)) = line.split_once(':') else {
             return Err(at("a line of a front matter is `key: value`"));
         };
-        let wanted = match key.trim_end().trim_matches(['"', '\'']) {
-            "name" => &mut name,
-            "description" => &mut description,
+        let wanted = match key.trim_end() {
+            "name" | "\"name\"" | "'name'" => &mut name,
+            "description" | "\"description\"" | "'description'" => &mut description,
             _ => {
                 passed_over = true;
                 continue;

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::front_matter::parse;
 
 fn read(front_matter: &str) -> Result<(String, String), String> {
@@ -60,5 +62,26 @@ fn what_could_be_read_in_two_ways_is_refused_with_the_line() {
     assert!(read(&longer).unwrap_err().contains("longer than 8192"));
     for text in [&b""[..], b"name: a", b"----\n", b"---\nname: a", b"---\n\xff\n---\n"] {
         assert!(parse(text).is_err(), "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_fail_otherwise(bytes in prop::collection::vec(any::<u8>(), 0..200), words in "(-{3}|name|description|:| |\\n|\\r|\"|'|#|[a-z])*") {
+        let _ = parse(&bytes);
+        if let Ok((read, body)) = parse(words.as_bytes()) {
+            prop_assert!(words.starts_with("---") && words.ends_with(body) && !read.name.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_read_back(text in "[^\\p{Cc}]{1,60}") {
+        prop_assume!(!text.trim().is_empty());
+        let double = serde_json::to_string(&text).unwrap();
+        let single = format!("'{}'", text.replace('\'', "''"));
+        for quoted in [double, single] {
+            let read = read(&format!("name: a\ndescription: {quoted}"));
+            prop_assert_eq!(read, Ok(("a".to_owned(), text.clone())));
+        }
     }
 }
