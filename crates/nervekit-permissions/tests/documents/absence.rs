@@ -25,8 +25,11 @@ async fn a_host_may_accept_edits_of_the_persons_rules_and_of_nothing_else() {
     trusting.read(&user_id()).await.unwrap();
     assert_eq!(bash("make"), Allow);
     // What cannot be read is not accepted, and restrictions stay.
+    let sound = fs::read(bed.user()).unwrap();
     fs::write(bed.user(), "{").unwrap();
-    trusting.read(&user_id()).await.unwrap();
+    let state = trusting.read(&user_id()).await.unwrap();
+    assert_eq!(state.current.as_ref().unwrap().trust, Trust::Undecided);
+    assert_eq!(&*state.last_accepted.as_ref().unwrap().bytes, sound);
     assert_eq!(bash("make"), Prompt);
     // Neither is what a person refused, nor that it is gone, nor what a project says.
     let refused = document(&[make.clone(), tests]);

@@ -310,3 +310,25 @@ async fn what_is_read_is_what_was_hashed_while_another_program_writes() {
     shelf.write("scripts/tag.sh", "git tag");
     assert!(shelf.read().await.is_ok(), "{read} readings before");
 }
+
+#[tokio::test]
+async fn an_edit_deep_in_a_folder_that_has_been_quiet_is_noticed() {
+    let shelf = Shelf::new();
+    shelf.trust().await;
+    // A file would now be taken from memory, as its stamp is old enough to tell.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let quiet = || {
+        let changed = fs::metadata(shelf.path("")).unwrap().modified().unwrap();
+        changed.elapsed().is_ok_and(|age| age > std::time::Duration::from_millis(2_100))
+    };
+    while !quiet() {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+    let id = shelf.release.id(shelf.project.clone());
+    let before = shelf.bed.documents.look(&id);
+    assert_eq!(before.current.as_ref().unwrap().trust, Trust::Trusted);
+    assert!(Arc::ptr_eq(&before, &shelf.bed.documents.look(&id)));
+    fs::write(shelf.path("scripts/tag.sh"), "git rm").unwrap();
+    assert_eq!(shelf.bed.documents.look(&id).current.as_ref().unwrap().trust, Trust::Undecided);
+}
