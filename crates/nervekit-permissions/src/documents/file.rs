@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use nervekit_types::Digest;
 
 use super::{DocumentId, DocumentOwner, DocumentState, Documents, Trust, TrustRecord, TrustStore};
-use crate::document::{DocumentScope, PolicyDocument, RuleSet};
+use crate::document::{PolicyDocument, RuleSet};
 use crate::error::{DocumentError, DocumentProblem};
 use crate::path::Stamp;
 use crate::surface::Surface;
@@ -150,7 +150,7 @@ impl FileDocuments {
         &self,
         id: &DocumentId,
     ) -> Result<(BTreeMap<String, Arc<[u8]>>, Digest, Trust), DocumentError> {
-        let place = Place::of(&self.files.home, id)?;
+        let place = self.files.place(id)?;
         let tree = blocking(move || seen::steady(|| Tree::read(&place)).map_err(|error| refusal(&error)));
         let tree = tree.await?;
         let digest = Digest::of(tree.table());
@@ -197,7 +197,7 @@ impl Documents for FileDocuments {
         let Some(document) = &state.current else { return Ok(state) };
         let accepted = match document.trust {
             Trust::Trusted => true,
-            Trust::Undecided => self.external_edits && is_sound(id, &document.bytes),
+            Trust::Undecided => self.external_edits && is_of_rules(id) && is_valid(id, &document.bytes),
             Trust::Rejected => false,
         };
         if !accepted {
@@ -231,7 +231,7 @@ impl Documents for FileDocuments {
         expected: Option<Digest>,
         bytes: &[u8],
     ) -> Result<Digest, DocumentError> {
-        let place = Place::of(&self.files.home, id)?;
+        let place = self.files.place(id)?;
         if place.is_folder() {
             return Err(DocumentError::Unsupported);
         }
@@ -262,7 +262,7 @@ impl Documents for FileDocuments {
     }
 
     async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
-        Place::of(&self.files.home, id)?;
+        self.files.place(id)?;
         self.decide(id, |record| record.reject(digest)).await
     }
 
@@ -279,8 +279,12 @@ impl Documents for FileDocuments {
 }
 
 impl Files {
+    fn place(&self, id: &DocumentId) -> Result<Place, DocumentError> {
+        Place::of(&self.home, id)
+    }
+
     fn look(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
-        let place = Place::of(&self.home, id)?;
+        let place = self.place(id)?;
         let stamp = place.stamp();
         if let Some(known) = self.known().get(id)
             && known.seen.still_holds(&stamp)
@@ -304,13 +308,13 @@ impl Files {
     fn is_users(&self, name: &str, stamp: Stamp) -> bool {
         let names = Surface::DOCUMENTS.iter().map(Surface::name).chain([name.to_owned().into()]);
         names.map(|name| DocumentId::new(DocumentOwner::User(None), name)).any(|id| {
-            let user = Place::of(&self.home, &id).map(|place| place.stamp());
+            let user = self.place(&id).map(|place| place.stamp());
             matches!(user, Ok(Ok(Some(user))) if user.identity == stamp.identity)
         })
     }
 
     fn learn(&self, id: &DocumentId, record: TrustRecord) {
-        let Ok(place) = Place::of(&self.home, id) else { return };
+        let Ok(place) = self.place(id) else { return };
         let mut known = self.known();
         let known = known.entry(id.clone()).or_insert_with(|| Known::new(&place));
         // Of two answers under way the older one may come last.
@@ -365,14 +369,12 @@ impl fmt::Debug for FileDocuments {
     }
 }
 
-/// Whether this is a document of the person with rules, and can be read.
-fn is_sound(id: &DocumentId, bytes: &[u8]) -> bool {
-    let scope = id.owner.scope();
-    scope == DocumentScope::User
-        && match id.name.split_once('/') {
-            None => id.name == "permissions" && PolicyDocument::parse(scope, bytes).is_ok(),
-            Some((folder, _)) => folder == "rule-sets" && RuleSet::parse(bytes).is_ok(),
-        }
+/// Whether a person's document can be read as what its name says.
+fn is_valid(id: &DocumentId, bytes: &[u8]) -> bool {
+    if id.name.starts_with("rule-sets/") {
+        return RuleSet::parse(bytes).is_ok();
+    }
+    PolicyDocument::parse(id.owner.scope(), bytes).is_ok()
 }
 
 /// Runs what waits for a disk or a lock on a thread of its own: the caller's executor may have no other.
@@ -386,6 +388,12 @@ async fn blocking<T: Send + 'static>(
         .spawn(move || drop(answer.send(work())))
         .map_err(unavailable)?;
     answered.await.unwrap_or_else(|_| Err(unavailable("the thread that works on it ended")))
+}
+
+/// Whether this is a document of a person that holds rules.
+fn is_of_rules(id: &DocumentId) -> bool {
+    matches!(id.owner, DocumentOwner::User(_))
+        && (id.name == "permissions" || id.name.starts_with("rule-sets/"))
 }
 
 /// Why a folder is not read: nothing is there, or something that a person has to correct.
