@@ -121,6 +121,10 @@ impl Documents for Directory {
     async fn reject(&self, _: &DocumentId, _: Digest) -> Result<(), DocumentError> {
         Err(DocumentError::Unsupported)
     }
+
+    async fn forget(&self, _: &DocumentId) -> Result<(), DocumentError> {
+        Err(DocumentError::Unsupported)
+    }
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

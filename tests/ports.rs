@@ -25,7 +25,7 @@ use nervekit::conversation::{
     Conversation, ConversationCore, CoreBuilder, PolicyHandle, Project, Updates, interactions,
 };
 use nervekit::harness::{HttpResponse, ModelStream};
-use nervekit::permissions::{FileDocuments, PolicyDocuments};
+use nervekit::permissions::{FileDocuments, PolicyDocuments, Skills, SurfaceDocuments};
 use nervekit::store::{RedbBackend, RedbOptions};
 use nervekit::tools::{
     ByteStream, CallAssets, Cancellation, Capture, MutationLocks, OutputReceiver, OutputSender, Progress,
@@ -235,6 +235,7 @@ spawnable! {
     "MutationLocks::acquire" = |it: MutationLocks| async move { it.acquire([&any()]).await };
     "OutputReceiver::next" = |mut it: OutputReceiver| async move { it.next().await };
     "OutputSender::send" = |it: OutputSender| async move { it.send(any()).await };
+    "PolicyDocuments::accept_absence" = |it: PolicyDocuments| async move { it.accept_absence(&any()).await };
     "PolicyDocuments::problems" = |it: PolicyDocuments| async move { it.problems(&any()).await };
     "PolicyDocuments::reject" = |it: PolicyDocuments| async move { it.reject(&any(), any()).await };
     "PolicyDocuments::revoke" = |it: PolicyDocuments| async move { it.revoke(&any(), "id").await };
@@ -254,6 +255,14 @@ spawnable! {
     "Project::follow" = |it: Project| async move { it.follow(any()).await };
     "RedbBackend::open" = |it: PathBuf| RedbBackend::open(it);
     "RedbOptions::open" = |it: RedbOptions| it.open();
+    "Skills::layers" = |it: Skills| async move { it.layers(&[any()]).await };
+    "Skills::list" = |it: Skills| async move { it.list(&any()).await };
+    "Skills::read" = |it: Skills| async move { it.read(&any(), "release").await };
+    "SurfaceDocuments::accept_absence" = |it: SurfaceDocuments| async move { it.accept_absence(&any(), &any()).await };
+    "SurfaceDocuments::layers" = |it: SurfaceDocuments| async move { it.layers::<String>(&any(), &[any()]).await };
+    "SurfaceDocuments::reject" = |it: SurfaceDocuments| async move { it.reject(&any(), &any(), any()).await };
+    "SurfaceDocuments::status" = |it: SurfaceDocuments| async move { it.status(&any(), &any()).await };
+    "SurfaceDocuments::trust" = |it: SurfaceDocuments| async move { it.trust(&any(), &any(), any()).await };
     "ToolContext::blocking" = |it: ToolContext| async move { it.blocking(|_| 1).await };
     "ToolContext::cancelled" = |it: ToolContext| async move { it.cancelled().await };
     "ToolOutput::settle" = |it: ToolOutput| async move { it.settle(any(), &any::<CallAssets>()).await };

@@ -90,6 +90,10 @@ impl Documents for Cabinet {
     async fn reject(&self, _id: &DocumentId, _digest: Digest) -> Result<(), DocumentError> {
         Err(DocumentError::Unsupported)
     }
+
+    async fn forget(&self, _id: &DocumentId) -> Result<(), DocumentError> {
+        Err(DocumentError::Unsupported)
+    }
 }
 
 /// Decisions about documents, in memory.

@@ -358,6 +358,10 @@ impl Documents for Trouble {
     async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
         self.inner.reject(id, digest).await
     }
+
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+        self.inner.forget(id).await
+    }
 }
 
 #[tokio::test]
@@ -562,6 +566,10 @@ impl Documents for Editing {
 
     async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
         self.0.reject(id, digest).await
+    }
+
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+        self.0.forget(id).await
     }
 }
 

@@ -337,7 +337,7 @@ impl PolicyDocument {
 }
 
 /// Reads the text of a document, and returns it with what it says.
-fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<(T, &str), DocumentError> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<(T, &str), DocumentError> {
     if bytes.len() > MAXIMUM_DOCUMENT {
         let found = bytes.len();
         let what = format!("it is {found} bytes long; at most {MAXIMUM_DOCUMENT} are read");

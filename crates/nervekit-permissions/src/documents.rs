@@ -61,7 +61,7 @@ impl DocumentOwner {
 pub struct DocumentId {
     /// To whom it belongs.
     pub owner: DocumentOwner,
-    /// Its name, such as `permissions`, `subagents`, `harness` or `launches/definitions`.
+    /// Its name, such as `permissions`, `subagents`, `harness`, `launches/definitions` or `skills/<name>`.
     pub name: String,
 }
 
@@ -173,7 +173,8 @@ impl DocumentState {
 /// (`None`: nothing is there); otherwise it changes nothing and returns [`DocumentError::Changed`]. What
 /// `replace` wrote counts as accepted, since it came through this port. `trust` accepts the bytes with this
 /// digest, and fails with `Changed` when others are there now; a project's digests accepted before stay
-/// accepted. `reject` takes that back and remembers it; what was accepted last stays known.
+/// accepted. `reject` takes that back and remembers it; what was accepted last stays known. `forget` accepts that
+/// nothing is there, so that nothing counts as accepted last any more, and fails with `Changed` while something is.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -201,6 +202,9 @@ impl DocumentState {
 ///     async fn reject(&self, _id: &DocumentId, _digest: Digest) -> Result<(), DocumentError> {
 ///         Ok(())
 ///     }
+///     async fn forget(&self, _id: &DocumentId) -> Result<(), DocumentError> {
+///         Ok(())
+///     }
 /// }
 /// let documents: Box<dyn Documents> = Box::new(NoDocuments);
 /// ```
@@ -225,6 +229,9 @@ pub trait Documents: Debug + Send + Sync + 'static {
 
     /// Refuses bytes with this digest from now on.
     async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError>;
+
+    /// Accepts that nothing is there.
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError>;
 }
 
 macro_rules! forward {
@@ -251,6 +258,9 @@ macro_rules! forward {
             }
             async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
                 (**self).reject(id, digest).await
+            }
+            async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+                (**self).forget(id).await
             }
         }
     )*};

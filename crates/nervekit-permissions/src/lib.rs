@@ -22,6 +22,8 @@ mod policy_documents;
 mod root;
 mod rule;
 mod rule_engine;
+mod skill;
+mod surface;
 mod target;
 mod url;
 
@@ -57,6 +59,10 @@ pub use rule::{
     ArgumentFilter, Enforcement, Example, Examples, Filter, Matcher, Operator, PrimaryFilter, Quantifier,
     QueryMatch, Rule, TargetKind, TargetsFilter,
 };
+
+// What else repositories supply.
+pub use skill::{Skill, Skills};
+pub use surface::{Layer, Layered, Surface, SurfaceDocuments, SurfaceStatus, TrustUnit};
 
 // Judging and explaining.
 pub use engine::{DecidedTarget, Evaluation, PermissionEngine, RuleQuery};

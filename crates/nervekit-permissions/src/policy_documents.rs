@@ -1,5 +1,6 @@
 //! The documents with permission rules: whether they count, and how a person changes them.
 
+mod absence;
 mod status;
 mod words;
 

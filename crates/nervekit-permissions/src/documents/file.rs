@@ -3,8 +3,9 @@
 mod place;
 mod seen;
 mod staged;
+mod tree;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +16,12 @@ use nervekit_types::Digest;
 use super::{DocumentId, DocumentOwner, DocumentState, Documents, Trust, TrustRecord, TrustStore};
 use crate::document::{PolicyDocument, RuleSet};
 use crate::error::{DocumentError, DocumentProblem};
+use crate::path::Stamp;
+use crate::surface::Surface;
 use place::Place;
 use seen::{Content, Seen};
 use staged::Staged;
+use tree::Tree;
 
 /// How often a decision is written anew because another process was faster.
 const MAXIMUM_ATTEMPTS: usize = 32;
@@ -25,7 +29,10 @@ const MAXIMUM_ATTEMPTS: usize = 32;
 /// The documents of a person and of projects, in files.
 ///
 /// Those of the person lie below a home folder, `config/permissions.json` and `config/rule-sets/<id>.json`, those
-/// of a project below its `.nerve/`. What was decided about them is kept by a [`TrustStore`].
+/// of a project below its `.nerve/`. Skills are folders, `agent/skills/<name>` in the home and `skills/<name>` in
+/// `.nerve/`; the document of a skill is the table of its files with their digests, made anew each time it is
+/// read or looked at. A project is named by its
+/// canonical folder: that is what decisions about it are kept under. What was decided about them is kept by a [`TrustStore`].
 ///
 /// A file is opened only when it is a regular one of at most 1 MiB. Links are followed in the home only, and only
 /// when each link and the file belong to the person who runs this program. Writing takes a lock on the folder,
@@ -54,6 +61,7 @@ const MAXIMUM_ATTEMPTS: usize = 32;
 pub struct FileDocuments {
     files: Arc<Files>,
     trust: Arc<dyn TrustStore>,
+    external_edits: bool,
 }
 
 /// The files as they were seen last.
@@ -92,7 +100,35 @@ impl FileDocuments {
     }
 
     fn over(home: Option<PathBuf>, trust: impl TrustStore) -> Self {
-        Self { files: Arc::new(Files { home, known: Mutex::default() }), trust: Arc::new(trust) }
+        let files = Arc::new(Files { home, known: Mutex::default() });
+        Self { files, trust: Arc::new(trust), external_edits: false }
+    }
+
+    /// Sets whether edits of the person's rules and rule sets are accepted that were made by something else than
+    /// this program: off at first.
+    ///
+    /// It is for hosts whose home no agent can write. Then such a document is accepted when it is next read with
+    /// [`Documents::read`], if it can be parsed and nobody refused it. Looking at it accepts nothing, so a host
+    /// reads it when edits are to count, as at the start of a turn. A document that is gone is not accepted as
+    /// gone, and those of projects are asked about as before.
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentId, DocumentOwner, Documents, FileDocuments, MemoryTrustStore, Trust};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let home = tempfile::tempdir()?;
+    /// let documents = FileDocuments::new(home.path(), MemoryTrustStore::new()).trust_external_edits(true);
+    /// std::fs::create_dir(home.path().join("config"))?;
+    /// std::fs::write(home.path().join("config/permissions.json"), r#"{"schemaVersion": 2}"#)?;
+    /// let state = documents.read(&DocumentId::permissions(DocumentOwner::User(None))).await?;
+    /// assert_eq!(state.current.as_ref().map(|document| document.trust), Some(Trust::Trusted));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn trust_external_edits(mut self, accepted: bool) -> Self {
+        self.external_edits = accepted;
+        self
     }
 
     /// Accepts the person's documents as they are found, unless something was decided about them before. A host
@@ -123,6 +159,28 @@ impl FileDocuments {
             .await?;
         }
         Ok(())
+    }
+
+    /// Lists what lies in the folder of the skills of an owner, by name: skills, and what is none and why.
+    pub(crate) async fn skill_folders(
+        &self,
+        owner: &DocumentOwner,
+    ) -> Result<Vec<(String, Result<(), DocumentProblem>)>, DocumentError> {
+        let place = Place::of_skills(self.files.home.as_deref(), owner)?;
+        blocking(move || tree::skills(&place).map_err(|error| refusal(&error))).await
+    }
+
+    /// Reads a skill once: the files, the digest over all, and what was decided about exactly these bytes.
+    pub(crate) async fn skill_files(
+        &self,
+        id: &DocumentId,
+    ) -> Result<(BTreeMap<String, Arc<[u8]>>, Digest, Trust), DocumentError> {
+        let place = self.files.place(id)?;
+        let tree = blocking(move || seen::steady(|| Tree::read(&place)).map_err(|error| refusal(&error)));
+        let tree = tree.await?;
+        let digest = Digest::of(tree.table());
+        let trust = self.trust.read(id).await?.map_or(Trust::Undecided, |record| record.trust(&digest));
+        Ok((tree.files, digest, trust))
     }
 
     /// Reads a record, changes it and writes it, until nobody was faster.
@@ -164,17 +222,23 @@ impl FileDocuments {
 impl Documents for FileDocuments {
     async fn read(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
         let state = self.current(id).await?;
-        let Some(document) = state.current.as_ref().filter(|document| document.trust == Trust::Trusted)
-        else {
-            return Ok(state);
+        let Some(document) = &state.current else { return Ok(state) };
+        let accepted = match document.trust {
+            Trust::Trusted => true,
+            Trust::Undecided => self.external_edits && is_of_rules(id) && is_valid(id, &document.bytes),
+            Trust::Rejected => false,
         };
+        if !accepted {
+            return Ok(state);
+        }
         // A known version came back, or a program died between the rename and the record of it.
-        if state.last_accepted.as_ref().is_some_and(|last| last.digest == document.digest) {
+        let last = state.last_accepted.as_ref();
+        if document.trust == Trust::Trusted && last.is_some_and(|last| last.digest == document.digest) {
             return Ok(state);
         }
         self.decide(id, |record| {
-            // Unless it was refused in the meantime.
-            if record.trust(&document.digest) == Trust::Trusted {
+            // Unless something else was decided in the meantime.
+            if record.trust(&document.digest) == document.trust {
                 record.accept(id.owner.scope(), &document.bytes);
             }
         })
@@ -196,6 +260,9 @@ impl Documents for FileDocuments {
         bytes: &[u8],
     ) -> Result<Digest, DocumentError> {
         let place = self.files.place(id)?;
+        if place.is_folder() {
+            return Err(DocumentError::Unsupported);
+        }
         let bytes: Arc<[u8]> = bytes.into();
         let digest = Digest::of(&bytes);
         let staged = {
@@ -226,6 +293,17 @@ impl Documents for FileDocuments {
         self.files.place(id)?;
         self.decide(id, |record| record.reject(digest)).await
     }
+
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+        let state = self.current(id).await?;
+        if let Some(problem) = &state.problem {
+            return Err(problem.clone().into());
+        }
+        if let Some(document) = &state.current {
+            return Err(DocumentError::Changed { current: Some(Box::new(document.digest)) });
+        }
+        self.decide(id, |record| record.forget(id.owner.scope())).await
+    }
 }
 
 impl Files {
@@ -250,18 +328,25 @@ impl Files {
             return Ok(Arc::clone(&known.state));
         }
         let mut seen = Seen::read(&place);
-        if let (DocumentOwner::Project(_), Some(stamp)) = (&id.owner, seen.stamp()) {
-            let user = DocumentId::new(DocumentOwner::User(None), &*id.name);
-            let user = self.place(&user).ok().and_then(|user| user.stamp().ok()).flatten();
-            if user.is_some_and(|user| user.identity == stamp.identity) {
-                seen.content = Content::Refused("it is the file of the user, too; use two files".to_owned());
-            }
+        if let (DocumentOwner::Project(_), Some(stamp)) = (&id.owner, seen.stamp())
+            && self.is_users(&id.name, stamp)
+        {
+            seen.content = Content::Refused("it is the file of the user, too; use two files".to_owned());
         }
         let mut known = self.known();
         let known = known.entry(id.clone()).or_insert_with(|| Known::new(&place));
         known.seen = seen;
         known.describe();
         Ok(Arc::clone(&known.state))
+    }
+
+    /// Whether this is one of the user's files, the one of this name or another.
+    fn is_users(&self, name: &str, stamp: Stamp) -> bool {
+        let names = Surface::DOCUMENTS.iter().map(Surface::name).chain([name.to_owned().into()]);
+        names.map(|name| DocumentId::new(DocumentOwner::User(None), name)).any(|id| {
+            let user = self.place(&id).map(|place| place.stamp());
+            matches!(user, Ok(Ok(Some(user))) if user.identity == stamp.identity)
+        })
     }
 
     fn learn(&self, id: &DocumentId, record: TrustRecord) {
@@ -340,6 +425,20 @@ async fn blocking<T: Send + 'static>(
         .spawn(move || drop(answer.send(work())))
         .map_err(unavailable)?;
     answered.await.unwrap_or_else(|_| Err(unavailable("the thread that works on it ended")))
+}
+
+/// Whether this is a document of a person that holds rules.
+fn is_of_rules(id: &DocumentId) -> bool {
+    matches!(id.owner, DocumentOwner::User(_))
+        && (id.name == "permissions" || id.name.starts_with("rule-sets/"))
+}
+
+/// Why a folder is not read: nothing is there, or something that a person has to correct.
+fn refusal(error: &std::io::Error) -> DocumentError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => DocumentError::Changed { current: None },
+        _ => DocumentProblem::new(error.to_string()).into(),
+    }
 }
 
 fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DocumentError {

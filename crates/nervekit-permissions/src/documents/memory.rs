@@ -123,6 +123,14 @@ impl Documents for MemoryDocuments {
         self.with(id, |kept| kept.record.reject(digest));
         Ok(())
     }
+
+    async fn forget(&self, id: &DocumentId) -> Result<(), DocumentError> {
+        self.with(id, |kept| {
+            kept.expect(None)?;
+            kept.record.forget(id.owner.scope());
+            Ok(())
+        })
+    }
 }
 
 #[cfg(test)]

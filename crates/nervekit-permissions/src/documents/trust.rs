@@ -89,6 +89,15 @@ impl TrustRecord {
         self.last_accepted = Some(Arc::clone(bytes));
     }
 
+    /// Accepts that nothing is there. A user's version that is put back is an edit like any other; those of a
+    /// project stay known, because branches come and go.
+    pub(super) fn forget(&mut self, scope: DocumentScope) {
+        if scope == DocumentScope::User {
+            self.accepted.clear();
+        }
+        self.last_accepted = None;
+    }
+
     pub(super) fn reject(&mut self, digest: Digest) {
         self.accepted.retain(|known| *known != digest);
         remember(&mut self.rejected, digest);

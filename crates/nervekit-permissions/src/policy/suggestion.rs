@@ -36,11 +36,17 @@ pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
             CanonicalSubject::WholeTool => {}
         }
     }
-    if suggestions.is_empty() {
-        suggestions.extend(whole_call(call));
+    let narrow = suggestions.len();
+    suggestions.retain(|suggested| is_clear(&suggested.rule.when));
+    if suggestions.len() < narrow {
+        suggestions.splice(0..0, whole_call(call, true));
+    }
+    if narrow == 0 {
+        suggestions.extend(whole_call(call, false));
         let words =
             call.command.as_ref().and_then(|command| command.simple.as_deref()).filter(|_| !only_exact);
-        if let Some(prefix) = words.and_then(prefix) {
+        let prefix = words.and_then(prefix).filter(|prefix| !looks_secret(&Value::from(prefix.clone())));
+        if let Some(prefix) = prefix {
             let label = format!(
                 "{} for commands that begin with `{}`",
                 tool(call),
@@ -153,8 +159,16 @@ fn suggest_url(call: &ResolvedCall, url: &UrlTarget, suggestions: &mut Vec<Sugge
     suggestions.push(suggestion(call, SuggestionKind::Subtree, label, |when| when.every_target(origin)));
 }
 
-/// This call and no other; `None` when it binds more content than one rule can hold.
-fn whole_call(call: &ResolvedCall) -> Option<SuggestedRule> {
+/// Whether a rule holds nothing that is better not written into a file.
+fn is_clear(when: &Filter) -> bool {
+    // Filters are plain data; turning one into a value does not fail.
+    let value = serde_json::to_value(when).unwrap_or_default();
+    !looks_secret(&value) && value.to_string().len() <= MAXIMUM_CLEAR
+}
+
+/// This call and no other, as a digest when it holds what looks like a secret or when that is known; `None` when
+/// it binds more content than one rule can hold.
+fn whole_call(call: &ResolvedCall, secret: bool) -> Option<SuggestedRule> {
     let mut contents = call.targets.iter().filter_map(|target| target.path()?.content);
     let content = contents.next();
     if contents.next().is_some() {
@@ -163,7 +177,7 @@ fn whole_call(call: &ResolvedCall) -> Option<SuggestedRule> {
     let value = call.arguments.without(&call.descriptor.cosmetic_arguments);
     let label = format!("{} with exactly these arguments", tool(call));
     Some(suggestion(call, SuggestionKind::WholeCall, label, |when| {
-        let when = if looks_secret(&value) || value.to_string().len() > MAXIMUM_CLEAR {
+        let when = if secret || looks_secret(&value) || value.to_string().len() > MAXIMUM_CLEAR {
             when.argument("args", Operator::Digest, digest_of(&value).to_string())
         } else {
             when.argument("args", Operator::Equals, value)
@@ -177,8 +191,7 @@ fn whole_call(call: &ResolvedCall) -> Option<SuggestedRule> {
 
 /// Whether a value is better not written into a file. Common prefixes of tokens and names of fields.
 pub(crate) fn looks_secret(value: &Value) -> bool {
-    const PREFIXES: [&str; 12] = [
-        "sk-",
+    const PREFIXES: [&str; 11] = [
         "ghp_",
         "gho_",
         "github_pat_",
@@ -196,7 +209,10 @@ pub(crate) fn looks_secret(value: &Value) -> bool {
     match value {
         Value::String(text) => {
             let lower = text.to_ascii_lowercase();
+            // Within a word, as in `task-list`, it is none.
+            let key = |(at, _)| !text.get(..at).is_some_and(|before| before.ends_with(char::is_lowercase));
             PREFIXES.iter().any(|prefix| text.contains(prefix))
+                || text.match_indices("sk-").any(key)
                 || NAMES
                     .iter()
                     .any(|name| lower.contains(&format!("{name}=")) || lower.contains(&format!("{name}:")))

@@ -31,9 +31,9 @@ pub enum Standing {
     /// It is the user's, and was changed by something else than this program: its restrictions count, its allows
     /// only where the version before has them, too.
     Changed,
-    /// It is gone; what was accepted last still restricts.
+    /// It is gone; if it held rules, what was accepted last still restricts.
     Gone,
-    /// It cannot be read; what was accepted last still restricts.
+    /// It cannot be read; if it held rules, what was accepted last still restricts.
     Malformed,
 }
 

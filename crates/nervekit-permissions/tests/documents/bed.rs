@@ -8,7 +8,9 @@ use nervekit_permissions::*;
 use serde_json::json;
 
 pub(crate) struct Bed {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
+    /// Canonical, as the folder of a project is.
+    base: PathBuf,
     pub(crate) trust: Arc<MemoryTrustStore>,
     pub(crate) documents: FileDocuments,
     pub(crate) engine: RuleEngine,
@@ -17,18 +19,18 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("home/config")).unwrap();
-        fs::create_dir_all(folder.path().join("project/.nerve/config")).unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("home/config")).unwrap();
+        fs::create_dir_all(base.join("project/.nerve/config")).unwrap();
         let trust = Arc::new(MemoryTrustStore::new());
-        let documents = FileDocuments::new(folder.path().join("home"), Arc::clone(&trust));
-        let roots =
-            Roots::new().project(folder.path().join("project")).nerve_home(folder.path().join("home"));
+        let documents = FileDocuments::new(base.join("home"), Arc::clone(&trust));
+        let roots = Roots::new().project(base.join("project")).nerve_home(base.join("home"));
         let engine = RuleEngine::new(roots).documents(documents.clone(), DocumentOwner::User(None));
-        Self { folder, trust, documents, engine }
+        Self { _folder: folder, base, trust, documents, engine }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.base.join(name)
     }
 
     /// The file of the user's rules.
@@ -105,4 +107,10 @@ pub(crate) fn document(rules: &[Rule]) -> Vec<u8> {
         document = document.overlay(overlay);
     }
     serde_json::to_vec_pretty(&document).unwrap()
+}
+
+/// Puts a pipe there, on which a careless reader waits for ever.
+pub(crate) fn pipe(file: &std::path::Path) {
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, file, kind, mode, 0).unwrap();
 }

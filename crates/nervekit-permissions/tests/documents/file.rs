@@ -107,10 +107,16 @@ async fn trust_outlives_the_process_and_binds_the_bytes_that_were_shown() {
 #[tokio::test]
 async fn a_fresh_home_is_adopted_once() {
     let bed = Bed::new();
-    fs::write(bed.user(), "mine").unwrap();
+    fs::write(bed.user(), r#"{"schemaVersion": 2}"#).unwrap();
     fs::create_dir(bed.path("home/config/rule-sets")).unwrap();
-    fs::write(bed.path("home/config/rule-sets/careful.json"), "set").unwrap();
+    let careful = serde_json::to_vec(&RuleSet::new("careful")).unwrap();
+    fs::write(bed.path("home/config/rule-sets/careful.json"), careful).unwrap();
+    // What says nothing that this program reads is not accepted unseen.
+    fs::write(bed.path("home/config/rule-sets/broken.json"), "{").unwrap();
     bed.documents.adopt().await.unwrap();
+    let broken = DocumentId::new(DocumentOwner::User(None), "rule-sets/broken");
+    assert_eq!(bed.documents.look(&broken).current.as_ref().unwrap().trust, Trust::Undecided);
+    assert!(bed.documents.look(&broken).last_accepted.is_none());
     let set = DocumentId::new(DocumentOwner::User(None), "rule-sets/careful");
     for id in [user_id(), set] {
         assert_eq!(bed.documents.look(&id).current.as_ref().unwrap().trust, Trust::Trusted);
@@ -124,6 +130,35 @@ async fn a_fresh_home_is_adopted_once() {
     fs::write(bare.user(), "theirs").unwrap();
     bare.documents.adopt().await.unwrap();
     assert_eq!(bare.documents.look(&user_id()).current.as_ref().unwrap().trust, Trust::Undecided);
+}
+
+#[tokio::test]
+async fn a_project_around_the_home_has_no_documents() {
+    let bed = Bed::new();
+    let around = DocumentId::permissions(DocumentOwner::Project(bed.path("")));
+    fs::create_dir_all(bed.path(".nerve/config")).unwrap();
+    fs::write(bed.path(".nerve/config/permissions.json"), r#"{"schemaVersion": 2}"#).unwrap();
+    let state = bed.documents.read(&around).await.unwrap();
+    assert!(state.current.is_none());
+    assert!(state.problem.as_ref().unwrap().message().contains("home lies inside"), "{state:?}");
+    let refused = bed.documents.replace(&around, None, b"{}").await;
+    assert!(matches!(refused, Err(DocumentError::Malformed(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn where_only_projects_have_documents_a_user_has_none() {
+    let bed = Bed::new();
+    let documents = FileDocuments::of_projects(MemoryTrustStore::new());
+    documents.adopt().await.unwrap();
+    fs::write(bed.user(), r#"{"schemaVersion": 2}"#).unwrap();
+    assert!(documents.look(&user_id()).current.is_none());
+    let read = documents.read(&user_id()).await;
+    assert!(matches!(read, Err(DocumentError::Unsupported)), "{read:?}");
+    let written = documents.replace(&user_id(), None, b"{}").await;
+    assert!(matches!(written, Err(DocumentError::Unsupported)), "{written:?}");
+    let id = bed.project_id();
+    documents.replace(&id, None, br#"{"schemaVersion": 2}"#).await.unwrap();
+    assert_eq!(documents.look(&id).current.as_ref().unwrap().trust, Trust::Trusted);
 }
 
 #[tokio::test]

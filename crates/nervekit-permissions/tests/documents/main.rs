@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+mod absence;
 mod bed;
 mod corpus;
 mod example;
@@ -9,3 +10,6 @@ mod file;
 mod grant;
 mod process;
 mod scenario;
+mod secret;
+mod skill;
+mod surface;

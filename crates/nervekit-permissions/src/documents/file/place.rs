@@ -17,7 +17,12 @@ pub(super) struct Place {
     file: OsString,
     /// Whether it is a person's: links may be followed, and folders that are made are private.
     personal: bool,
+    /// Whether it is a folder, whose document is the table of the files in it.
+    is_folder: bool,
 }
+
+/// The names of skills, which are folders.
+const SKILLS: &str = "skills/";
 
 impl Place {
     pub(super) fn of(home: Option<&Path>, id: &DocumentId) -> Result<Self, DocumentError> {
@@ -34,15 +39,51 @@ impl Place {
                 return Err(DocumentError::Unsupported);
             }
         };
-        if !base.is_absolute() || !id.name.split('/').all(is_name) {
+        // Two names of one project would be two decisions about it.
+        let is_plain =
+            |folder: &Path| folder.components().all(|part| part != std::path::Component::ParentDir);
+        if !base.is_absolute() || !(personal || is_plain(base)) || !id.name.split('/').all(is_name) {
             return Err(DocumentError::Unsupported);
+        }
+        if let Some(skill) = id.name.strip_prefix(SKILLS) {
+            if skill.contains('/') {
+                return Err(DocumentError::Unsupported);
+            }
+            let folder = Self::skills(base, personal);
+            return Ok(Self { folder: folder.folder.join(folder.file), file: skill.into(), ..folder });
         }
         // The definitions of launches have a folder of their own.
         let below = if id.name.starts_with("launches/") { "" } else { "config" };
         let path = Path::new(top).join(below).join(format!("{}.json", id.name));
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let file = path.file_name().unwrap_or_default().to_owned();
-        Ok(Self { base: base.to_owned(), folder, file, personal })
+        Ok(Self { base: base.to_owned(), folder, file, personal, is_folder: false })
+    }
+
+    /// The folder in which the skills of an owner lie.
+    pub(super) fn of_skills(home: Option<&Path>, owner: &DocumentOwner) -> Result<Self, DocumentError> {
+        // Of any skill, so that an owner is judged in one place.
+        let any = Self::of(home, &DocumentId::new(owner.clone(), "skills/any"))?;
+        Ok(Self::skills(&any.base, any.personal))
+    }
+
+    fn skills(base: &Path, personal: bool) -> Self {
+        let folder = Path::new(if personal { "agent" } else { ".nerve" }).to_owned();
+        Self { base: base.to_owned(), folder, file: "skills".into(), personal, is_folder: true }
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.is_folder
+    }
+
+    /// Opens the folder that lies there, behind all links.
+    pub(super) fn open_folder(&self) -> io::Result<Folder> {
+        let (parent, name) = self.open()?;
+        match parent.stamp(&name)?.kind {
+            EntryKind::Folder => parent.below(Path::new(&name)),
+            EntryKind::Link => Err(refused("it is a link, and links are not followed there")),
+            EntryKind::File | EntryKind::Other => Err(refused("it is no folder")),
+        }
     }
 
     pub(super) fn display(&self) -> String {
@@ -85,9 +126,13 @@ impl Place {
         self.open()
     }
 
-    /// The home or the project itself may be named through links.
+    /// The home itself may be named through links. A project may not: what was decided about it is kept under
+    /// its folder, and a link would carry that over to whatever it leads to later.
     fn base(&self) -> io::Result<Folder> {
-        Folder::open(&self.base).or_else(|_| Folder::open(&std::fs::canonicalize(&self.base)?))
+        match Folder::open(&self.base) {
+            Err(_) if self.personal => Folder::open(&std::fs::canonicalize(&self.base)?),
+            opened => opened,
+        }
     }
 
     fn behind_links(&self) -> io::Result<(Folder, OsString)> {

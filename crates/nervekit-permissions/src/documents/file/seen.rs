@@ -1,10 +1,12 @@
 //! A file as it was seen.
 
+use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::place::Place;
+use super::tree::Tree;
 use crate::document::MAXIMUM_DOCUMENT;
 use crate::path::{EntryKind, Folder, Stamp, refused};
 
@@ -52,28 +54,42 @@ impl Seen {
             Ok(None) => return Self { stamp: None, settled: true, content: Content::Missing },
             Err(error) => return Self { content: Content::Refused(error.to_string()), ..Self::nothing() },
         };
-        // Taken before the file is read, so that an edit in between is noticed.
-        let settled = stamp.is_settled(SystemTime::now());
-        let content = (0..MAXIMUM_READINGS).find_map(|_| read(place).transpose());
-        let content = match content {
-            Some(Ok(bytes)) => Content::Bytes(bytes),
-            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Self::nothing(),
-            Some(Err(error)) => Content::Refused(error.to_string()),
-            None => Content::Refused("it keeps changing while it is read".to_owned()),
+        // Taken before the file is read, so that an edit in between is noticed. No stamp of a folder tells what
+        // happens to the files below, so a folder is read each time.
+        let settled = !place.is_folder() && stamp.is_settled(SystemTime::now());
+        let content = match steady(|| read(place)) {
+            Ok(bytes) => Content::Bytes(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::nothing(),
+            Err(error) => Content::Refused(error.to_string()),
         };
         Self { stamp: Some(stamp), settled, content }
     }
 }
 
-/// Reads the bytes of a regular file; `None` when they changed meanwhile.
+/// Reads until nothing changes meanwhile.
+pub(super) fn steady<T>(read: impl Fn() -> io::Result<Option<T>>) -> io::Result<T> {
+    (0..MAXIMUM_READINGS)
+        .find_map(|_| read().transpose())
+        .unwrap_or_else(|| Err(refused("it keeps changing while it is read")))
+}
+
+/// Reads the bytes of the document; `None` when they changed meanwhile.
 fn read(place: &Place) -> io::Result<Option<Arc<[u8]>>> {
+    if place.is_folder() {
+        return Ok(Tree::read(place)?.map(|tree| tree.table().into()));
+    }
     let (folder, name) = place.open()?;
     if folder.stamp(&name)?.kind == EntryKind::Link {
         return Err(refused("it is a link, and links are not followed there"));
     }
-    let file = folder.file(&name)?;
+    regular(&folder, &name, MAXIMUM_DOCUMENT)
+}
+
+/// Reads the bytes of a regular file of a bounded size; `None` when they changed meanwhile.
+pub(super) fn regular(folder: &Folder, name: &OsStr, limit: usize) -> io::Result<Option<Arc<[u8]>>> {
+    let file = folder.file(name)?;
     let before = Folder::stamp_of(&file)?;
-    let limit = u64::try_from(MAXIMUM_DOCUMENT).unwrap_or(u64::MAX);
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     if before.size > limit {
         let found = before.size;
         return Err(refused(format!("it is {found} bytes long; at most {limit} are read")));
