@@ -493,6 +493,21 @@ async fn the_rules_in_a_fresh_home_count_and_edits_count_when_they_are_accepted(
 }
 
 #[tokio::test]
+async fn a_host_may_trust_what_else_edits_the_rules_of_its_user() {
+    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = home.path().join("config/permissions.json");
+    let builder = Host::local().home(home.path()).project(project.path()).model(writer()).unattended();
+    let host = builder.trust_external_edits(true).open().await.unwrap();
+    assert_eq!(wrote(&host).await, CallOutcome::Denied);
+    put(&file, RULES);
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+    put(&file, "{");
+    assert_eq!(wrote(&host).await, CallOutcome::Denied);
+    put(&file, RULES);
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+}
+
+#[tokio::test]
 async fn rules_that_could_not_be_read_in_a_fresh_home_are_not_accepted_unseen() {
     let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = home.path().join("config/permissions.json");

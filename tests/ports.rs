@@ -243,6 +243,7 @@ spawnable! {
     "PolicyDocuments::save" = |it: PolicyDocuments| async move { it.save(&*any::<Arc<dyn PermissionEngine>>(), &any(), &any()).await };
     "PolicyDocuments::status" = |it: PolicyDocuments| async move { it.status(&any()).await };
     "PolicyDocuments::trust" = |it: PolicyDocuments| async move { it.trust(&any(), any()).await };
+    "PolicyHandle::accept_absence" = |it: PolicyHandle| async move { it.accept_absence().await };
     "PolicyHandle::reject" = |it: PolicyHandle| async move { it.reject(any()).await };
     "PolicyHandle::revoke" = |it: PolicyHandle| async move { it.revoke("id").await };
     "PolicyHandle::status" = |it: PolicyHandle| async move { it.status().await };

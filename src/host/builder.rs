@@ -61,6 +61,7 @@ pub struct HostBuilder {
     tools: Vec<Tool>,
     permissions: Option<Arc<dyn PermissionEngine>>,
     documents: Option<Arc<dyn Documents>>,
+    external_edits: bool,
     assets: Option<Arc<dyn AssetStore>>,
     assets_are_durable: bool,
     processes: Option<Arc<dyn Processes>>,
@@ -93,6 +94,7 @@ impl HostBuilder {
             tools: Vec::new(),
             permissions: None,
             documents: None,
+            external_edits: false,
             assets: None,
             assets_are_durable: false,
             processes: None,
@@ -221,6 +223,14 @@ impl HostBuilder {
     /// none unless it is given some.
     pub fn documents(mut self, documents: impl Documents) -> Self {
         self.documents = Some(Arc::new(documents));
+        self
+    }
+
+    /// Sets whether edits of the user's own rules, made by something else than this program, allow more without being
+    /// accepted: off by default, because whatever can write the home could then lift every restriction. What projects
+    /// bring is accepted by a person in any case.
+    pub const fn trust_external_edits(mut self, trusted: bool) -> Self {
+        self.external_edits = trusted;
         self
     }
 
@@ -457,6 +467,7 @@ impl HostBuilder {
             Some(home) => FileDocuments::new(home, trust),
             None => FileDocuments::of_projects(trust),
         };
+        let documents = documents.trust_external_edits(self.external_edits);
         documents.adopt().await?;
         Ok(Some(Arc::new(documents)))
     }

@@ -264,6 +264,11 @@ pub enum Command {
         /// The digest of the version.
         digest: Digest,
     },
+    /// Accepts that a document with permission rules is gone: what its last version restricted ends.
+    AcceptAbsence {
+        /// Whose document.
+        owner: PolicyOwner,
+    },
     /// Takes a rule out of a document, such as one that remembers an answer.
     RevokeRule {
         /// Whose document.
@@ -298,6 +303,7 @@ impl Command {
             Self::ContinueProcessing { .. } => "continue_processing",
             Self::TrustPolicy { .. } => "trust_policy",
             Self::RejectPolicy { .. } => "reject_policy",
+            Self::AcceptAbsence { .. } => "accept_absence",
             Self::RevokeRule { .. } => "revoke_rule",
         }
     }
@@ -314,6 +320,7 @@ impl Command {
             Self::CreateProject(_) | Self::CreateConversation(_) => None,
             Self::TrustPolicy { owner, .. }
             | Self::RejectPolicy { owner, .. }
+            | Self::AcceptAbsence { owner }
             | Self::RevokeRule { owner, .. } => owner.conversation_id(),
             Self::Configure { conversation_id, .. }
             | Self::SetTitle { conversation_id, .. }
@@ -432,6 +439,8 @@ pub enum CommandOutcome {
     PolicyTrusted,
     /// The version does not count.
     PolicyRejected,
+    /// Nothing restricts any more that the document said.
+    AbsenceAccepted,
     /// The rule is gone.
     RuleRevoked {
         /// Whether it was there.
@@ -459,6 +468,7 @@ impl CommandOutcome {
             Self::Continued { .. } => "continued",
             Self::PolicyTrusted => "policy_trusted",
             Self::PolicyRejected => "policy_rejected",
+            Self::AbsenceAccepted => "absence_accepted",
             Self::RuleRevoked { .. } => "rule_revoked",
         }
     }

@@ -472,6 +472,13 @@ async fn a_project_is_trusted_as_shown_and_its_denies_outlive_the_file_and_the_p
     let response = last(&life).await;
     assert_eq!((response.tool_name.as_str(), response.outcome), ("peek", CallOutcome::Denied));
     assert_eq!(response.supervision.unwrap().winner.as_ref().unwrap().rule.id, "no");
+    // Until a person accepts that it is gone.
+    let policy = place.project_of(&life).await.policy();
+    assert_eq!(policy.status().await.unwrap().standing, Standing::Gone);
+    policy.accept_absence().await.unwrap();
+    assert_eq!(policy.status().await.unwrap().standing, Standing::Absent);
+    let in_force = life.conversation.rules().await.unwrap();
+    assert!(in_force.iter().all(|known| known.rule.id != "no"), "{in_force:?}");
     assert_eq!(place.world.effects(), ["a", "c"]);
 }
 

@@ -99,6 +99,22 @@ impl PolicyHandle {
         }
     }
 
+    /// Accepts that the document is gone, as [`status`](Self::status) shows it: what its last version restricted ends. If
+    /// one is there by now, nothing is accepted.
+    ///
+    /// ```
+    /// # use nervekit_conversation_core::{CommandError, PolicyHandle};
+    /// async fn lift(policy: &PolicyHandle) -> Result<(), CommandError> {
+    ///     policy.accept_absence().await
+    /// }
+    /// ```
+    pub async fn accept_absence(&self) -> Result<(), CommandError> {
+        match self.command(Command::AcceptAbsence { owner: self.owner }).await? {
+            CommandOutcome::AbsenceAccepted => Ok(()),
+            other => Err(answered(&other)),
+        }
+    }
+
     /// Takes a rule out, such as one that remembers an answer; says whether it was there. Calls that were decided by
     /// it keep their evidence.
     ///

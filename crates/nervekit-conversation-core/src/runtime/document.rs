@@ -143,6 +143,11 @@ impl Inner {
                 outside.policy.reject(&owner, *digest).await.map_err(GrantError::from)?;
                 Ok(CommandOutcome::PolicyRejected)
             }
+            Command::AcceptAbsence { owner } => {
+                let (outside, owner) = self.outside(*owner).await?;
+                outside.policy.accept_absence(&owner).await.map_err(GrantError::from)?;
+                Ok(CommandOutcome::AbsenceAccepted)
+            }
             Command::RevokeRule { owner, rule } => {
                 let (outside, owner) = self.outside(*owner).await?;
                 let revoked = outside.policy.revoke(&owner, rule).await?;

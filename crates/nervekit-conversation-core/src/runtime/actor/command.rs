@@ -180,7 +180,7 @@ impl Actor {
                 })
                 .await
             }
-            Command::TrustPolicy { .. } | Command::RejectPolicy { .. } => {
+            Command::TrustPolicy { .. } | Command::RejectPolicy { .. } | Command::AcceptAbsence { .. } => {
                 let words = "the rules of a conversation are in force as they are: revoke single ones";
                 Err(Failure::Refused(CommandError::invalid(words)))
             }

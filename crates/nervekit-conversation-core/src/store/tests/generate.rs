@@ -285,7 +285,7 @@ impl Dice {
     }
 
     pub(in crate::store) fn outcome(&mut self) -> OutcomeRow {
-        let outcome = match self.below(16) {
+        let outcome = match self.below(17) {
             0 => CommandOutcome::ProjectCreated { project_id: self.id() },
             1 => CommandOutcome::ConversationCreated { conversation_id: self.id() },
             2 => CommandOutcome::Configured,
@@ -300,7 +300,8 @@ impl Dice {
             11 => CommandOutcome::NothingToStop,
             12 => CommandOutcome::PolicyTrusted,
             13 => CommandOutcome::PolicyRejected,
-            14 => CommandOutcome::RuleRevoked { found: self.bool() },
+            14 => CommandOutcome::AbsenceAccepted,
+            15 => CommandOutcome::RuleRevoked { found: self.bool() },
             _ => CommandOutcome::Continued { execution_id: self.id() },
         };
         OutcomeRow { command_id: self.id(), request: self.digest(), outcome }

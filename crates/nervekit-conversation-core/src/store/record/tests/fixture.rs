@@ -80,7 +80,8 @@ variants! {
     outcome CommandOutcome {
         ProjectCreated { .. }, ConversationCreated { .. }, Configured, TitleSet, InputAccepted { .. },
         InputCancelled { .. }, InputNotCancelled { .. }, Resolved { .. }, Paused, Resumed, Stopped { .. },
-        NothingToStop, Continued { .. }, PolicyTrusted, PolicyRejected, RuleRevoked { .. }
+        NothingToStop, Continued { .. }, PolicyTrusted, PolicyRejected, AbsenceAccepted,
+        RuleRevoked { .. }
     }
     remembered Remembered { Pending { .. }, Saved { .. }, Failed { .. } }
     call_state CallState { Supervising, AwaitingApproval, Ready, Running, AwaitingInput }
@@ -448,6 +449,7 @@ fn inputs(fixtures: &mut Fixtures) {
         CommandOutcome::Continued { execution_id: id(11) },
         CommandOutcome::PolicyTrusted,
         CommandOutcome::PolicyRejected,
+        CommandOutcome::AbsenceAccepted,
         CommandOutcome::RuleRevoked { found: true },
     ] {
         outcome(fixtures, &value);

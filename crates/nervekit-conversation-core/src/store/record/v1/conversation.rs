@@ -190,6 +190,7 @@ enum CommandOutcome {
     },
     PolicyTrusted,
     PolicyRejected,
+    AbsenceAccepted,
     RuleRevoked {
         found: bool,
     },
