@@ -131,6 +131,30 @@ impl RuleEngine {
         *given = Arc::new(Layers::new(user, project));
     }
 
+    /// Lists every rule that matches a call, the strongest first; none when its targets cannot be resolved. Marks are no
+    /// rules: they are in the evidence.
+    ///
+    /// ```
+    /// use nervekit_permissions::{CallOrigin, EffectiveArguments, ProposedCall, Risk, Roots, RuleEngine, ToolDescriptor, ToolKind};
+    /// let engine = RuleEngine::new(Roots::new());
+    /// let deploy = ToolDescriptor::new("deploy", ToolKind::Deployment, Risk::Deployment);
+    /// let call = ProposedCall::new(deploy, EffectiveArguments::parse("{}")?, CallOrigin::Model, "supervised");
+    /// let matching: Vec<String> = engine.matching(&call).into_iter().map(|rule| rule.rule.id).collect();
+    /// assert_eq!(matching, ["supervised.rest", "baseline.rest"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn matching(&self, call: &ProposedCall) -> Vec<RuleEvidence> {
+        let matching = || {
+            let layers = self.layers(call.project.as_deref());
+            let document = call.conversation_document.as_ref();
+            let compiled = self.compiled(&layers, &call.rule_set, call.mode, document);
+            let resolved = self.resolver.resolve(call);
+            resolved.map_or_else(|_| Vec::new(), |resolved| compiled.matching(&resolved))
+        };
+        catch_unwind(AssertUnwindSafe(matching)).unwrap_or_default()
+    }
+
     fn layers(&self, project: Option<&Path>) -> Arc<Layers> {
         match &self.source {
             Some(source) => source.layers(project.or_else(|| self.resolver.project())),

@@ -54,16 +54,12 @@ impl Compiled {
 
     /// Every rule in force, the strongest first.
     pub(super) fn rules(&self) -> Vec<RuleEvidence> {
-        let mut rules: Vec<RuleEvidence> = Vec::new();
-        for policy in &self.policies {
-            for rule in policy.rules() {
-                if !rules.contains(&rule) {
-                    rules.push(rule);
-                }
-            }
-        }
-        rules.sort_by_key(|rule| std::cmp::Reverse(rule.precedence));
-        rules
+        strongest_first(self.policies.iter().flat_map(|policy| policy.rules()))
+    }
+
+    /// Every rule that matches a call, the strongest first.
+    pub(super) fn matching(&self, resolved: &ResolvedCall) -> Vec<RuleEvidence> {
+        strongest_first(self.policies.iter().flat_map(|policy| policy.decide(resolved).explain()))
     }
 
     /// Judges a call under every policy; the first of the strictest decisions is the one that is explained.
@@ -100,6 +96,18 @@ impl Compiled {
         }
         evidence
     }
+}
+
+/// Puts the rules of several versions together, each once.
+fn strongest_first(all: impl Iterator<Item = RuleEvidence>) -> Vec<RuleEvidence> {
+    let mut rules: Vec<RuleEvidence> = Vec::new();
+    for rule in all {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    rules.sort_by_key(|rule| std::cmp::Reverse(rule.precedence));
+    rules
 }
 
 /// Compiles every combination of versions, each policy once.
