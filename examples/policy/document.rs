@@ -52,6 +52,8 @@ struct RuleSetStatus {
     standing: Standing,
     digest: Option<Digest>,
     problem: Option<String>,
+    #[serde(skip)]
+    known: bool,
 }
 
 impl RuleSetStatus {
@@ -73,7 +75,7 @@ impl RuleSetStatus {
             None => Standing::Absent,
         };
         let digest = current.map(|document| document.digest);
-        Self { rule_set: id.to_owned(), place: state.place.clone(), standing, digest, problem }
+        Self { rule_set: id.to_owned(), place: state.place.clone(), standing, digest, problem, known }
     }
 
     async fn read(place: &Place, id: &str) -> Result<Self, Failure> {
@@ -84,9 +86,10 @@ impl RuleSetStatus {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{}\nrule set `{}` is {}", self.place, self.rule_set, words(self.standing));
-        text.push('\n');
-        tail(&mut text, self.digest, self.problem.as_deref());
+        let Self { rule_set, place, standing, .. } = self;
+        let mut text = format!("{place}\nthe rule set `{rule_set}` is {}\n", words(*standing, self.known));
+        let accept = format!("accept-user --rule-set {rule_set}");
+        tail(&mut text, *standing, self.digest, self.problem.as_deref(), &accept);
         text
     }
 }
@@ -104,7 +107,9 @@ pub(crate) async fn status(given: &Given) -> Result<String, Failure> {
     if given.has("--json") {
         return json(&status);
     }
-    let mut text = describe(&status);
+    let state = place.documents.read(&DocumentId::permissions(owner.clone())).await;
+    let known = state.map_err(Failure::refused)?.last_accepted.is_some();
+    let mut text = describe(&status, known);
     if owner.scope() == DocumentScope::User {
         for id in place.rule_sets() {
             let _ = write!(text, "\n{}", RuleSetStatus::read(&place, &id).await?.text());
@@ -113,14 +118,13 @@ pub(crate) async fn status(given: &Given) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn describe(status: &DocumentStatus) -> String {
-    let mut text = format!("{}\nit is {}\n", status.place, words(status.standing));
-    tail(&mut text, status.digest, status.problem.as_deref());
+/// Tells a status; `known` when a version was accepted before.
+fn describe(status: &DocumentStatus, known: bool) -> String {
+    let mut text = format!("{}\nit is {}\n", status.place, words(status.standing, known));
     let counts = status.standing == Standing::Active;
-    let title = if counts { "runs without asking" } else { "would run without asking once it is accepted" };
     let lists = [
-        (title, &status.automatic),
-        ("new since the version accepted last", &status.added),
+        (if counts { "runs without asking" } else { "would run without asking" }, &status.automatic),
+        (if known { "new since the version accepted last" } else { "all that it holds" }, &status.added),
         ("gone since the version accepted last", &status.removed),
     ];
     for (title, rules) in lists.into_iter().filter(|(_, rules)| !rules.is_empty()) {
@@ -129,37 +133,39 @@ fn describe(status: &DocumentStatus) -> String {
             let _ = writeln!(text, "  {}", line(rule));
         }
     }
+    let user = status.id.owner.scope() == DocumentScope::User;
+    let accept = if user { "accept-user" } else { "trust accept" };
+    tail(&mut text, status.standing, status.digest, status.problem.as_deref(), accept);
     text
 }
 
-fn tail(text: &mut String, digest: Option<Digest>, problem: Option<&str>) {
-    if let Some(digest) = digest {
-        let _ = writeln!(text, "digest: {digest}");
-    }
+/// What a person decides by, and the command that accepts it.
+fn tail(text: &mut String, standing: Standing, digest: Option<Digest>, problem: Option<&str>, accept: &str) {
     if let Some(problem) = problem {
         let _ = writeln!(text, "problem: {problem}");
     }
-}
-
-/// What a standing means.
-const fn words(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Absent => "absent",
-        Standing::Active => "active: it counts",
-        Standing::Untrusted => {
-            "untrusted: nobody accepted it; what a version accepted before restricts, still counts"
-        }
-        Standing::Rejected => {
-            "rejected: it was refused; what a version accepted before restricts, still counts"
-        }
-        Standing::Changed => {
-            "changed: it was edited; it restricts, and allows only what the version accepted last allows, too"
-        }
-        Standing::Gone => "gone: what the version accepted last restricts, still counts",
-        Standing::Malformed => {
-            "malformed: it counts for nothing; what a version accepted before restricts, still counts"
+    if let Some(digest) = digest {
+        let _ = writeln!(text, "digest: {digest}");
+        if matches!(standing, Standing::Untrusted | Standing::Rejected | Standing::Changed) {
+            let _ = writeln!(text, "to accept it: policy {accept} --digest {digest}");
         }
     }
+}
+
+/// What a standing means; `known` when a version was accepted before.
+fn words(standing: Standing, known: bool) -> String {
+    let means = match standing {
+        Standing::Absent => return standing.to_string(),
+        Standing::Active => "it counts",
+        Standing::Untrusted => "nobody accepted it, so it counts for nothing",
+        Standing::Rejected => "it was refused, so it counts for nothing",
+        Standing::Changed => "it was edited, so it restricts, but allows nothing new",
+        Standing::Gone => "it allows nothing any more",
+        Standing::Malformed => "it cannot be read, so it counts for nothing",
+    };
+    let still = known && !matches!(standing, Standing::Active);
+    let still = if still { "; what the version accepted last restricts, still counts" } else { "" };
+    format!("{standing}: {means}{still}")
 }
 
 pub(crate) async fn accept(given: &Given) -> Result<String, Failure> {

@@ -132,7 +132,8 @@ impl RuleEngine {
     }
 
     /// Lists every rule that matches a call, the strongest first; none when its targets cannot be resolved. Marks are no
-    /// rules: they are in the evidence.
+    /// rules: they are in the evidence. Of several versions of a document those rules are listed that the decision is
+    /// explained by.
     ///
     /// ```
     /// use nervekit_permissions::{CallOrigin, EffectiveArguments, ProposedCall, Risk, Roots, RuleEngine, ToolDescriptor, ToolKind};

@@ -7,7 +7,7 @@ use crate::call::ProposedCall;
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
 use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
 use crate::path::ResolvedCall;
-use crate::policy::{Policy, PolicyBuilder};
+use crate::policy::{Policy, PolicyBuilder, Verdict};
 
 /// The policies of all versions of the documents: one in the common case that all are accepted.
 pub(super) struct Compiled {
@@ -54,22 +54,35 @@ impl Compiled {
 
     /// Every rule in force, the strongest first.
     pub(super) fn rules(&self) -> Vec<RuleEvidence> {
-        strongest_first(self.policies.iter().flat_map(|policy| policy.rules()))
+        let mut rules: Vec<RuleEvidence> = Vec::new();
+        for policy in &self.policies {
+            for rule in policy.rules() {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.precedence));
+        rules
     }
 
-    /// Every rule that matches a call, the strongest first.
+    /// Every rule that matches a call in the policy that is explained, the strongest first.
     pub(super) fn matching(&self, resolved: &ResolvedCall) -> Vec<RuleEvidence> {
-        strongest_first(self.policies.iter().flat_map(|policy| policy.decide(resolved).explain()))
+        self.strictest(resolved).map(|verdict| verdict.explain()).unwrap_or_default()
     }
 
     /// Judges a call under every policy; the first of the strictest decisions is the one that is explained.
-    pub(super) fn evidence(&self, call: &ProposedCall, resolved: &ResolvedCall) -> Evidence {
+    fn strictest<'a>(&'a self, resolved: &'a ResolvedCall) -> Option<Verdict<'a>> {
         let verdicts = self.policies.iter().map(|policy| policy.decide(resolved));
-        let strictest = verdicts.reduce(|strictest, verdict| {
+        verdicts.reduce(|strictest, verdict| {
             let decision = strictest.decision();
             if decision.stricter(verdict.decision()) == decision { strictest } else { verdict }
-        });
-        let mut evidence = match strictest {
+        })
+    }
+
+    /// What is decided about a call, and why.
+    pub(super) fn evidence(&self, call: &ProposedCall, resolved: &ResolvedCall) -> Evidence {
+        let mut evidence = match self.strictest(resolved) {
             Some(verdict) => verdict.evidence(),
             None => super::closed(call, None, "there is no policy".to_owned()),
         };
@@ -96,18 +109,6 @@ impl Compiled {
         }
         evidence
     }
-}
-
-/// Puts the rules of several versions together, each once.
-fn strongest_first(all: impl Iterator<Item = RuleEvidence>) -> Vec<RuleEvidence> {
-    let mut rules: Vec<RuleEvidence> = Vec::new();
-    for rule in all {
-        if !rules.contains(&rule) {
-            rules.push(rule);
-        }
-    }
-    rules.sort_by_key(|rule| std::cmp::Reverse(rule.precedence));
-    rules
 }
 
 /// Compiles every combination of versions, each policy once.
