@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use nervekit_conversation_core::{
     CommandError, Conversation, ConversationConfig, ConversationCore, ConversationRecord, Conversations,
-    Cursor, Interaction, NewConversation, NewInput, NewProject, Outcome, Page, Project, Query, QueryError,
-    RecoveryReport, Scope, ShutdownReport, Updates, View,
+    Cursor, Interaction, NewConversation, NewInput, NewProject, Outcome, Page, PolicyHandle, PolicyOwner,
+    Project, Query, QueryError, RecoveryReport, Scope, ShutdownReport, Updates, View,
 };
 use nervekit_types::{ConversationId, ProjectId};
 
@@ -132,6 +132,25 @@ impl Host {
     #[must_use]
     pub const fn project(&self) -> &Project {
         &self.project
+    }
+
+    /// The user's document with permission rules, `config/permissions.json` of the home. After it was edited by hand it
+    /// restricts at once, and allows when the new version is accepted.
+    ///
+    /// ```
+    /// use nervekit::permissions::Standing;
+    /// async fn accept(host: &nervekit::Host) -> Result<(), nervekit::Error> {
+    ///     let status = host.policy().status().await?;
+    ///     if let (Standing::Changed, Some(digest)) = (status.standing, status.digest) {
+    ///         // A person has seen `status.automatic` and `status.added` before.
+    ///         host.policy().trust(digest).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> PolicyHandle {
+        PolicyHandle::new(self.api.clone(), PolicyOwner::User)
     }
 
     /// The project of another folder.

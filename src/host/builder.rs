@@ -7,13 +7,13 @@ use std::time::Duration;
 use nervekit_conversation_core::{
     Attendance, Backend, BuildError, BuildProblem, ConversationConfig, ConversationCore, Conversations,
     CoreBuilder, Hook, Limits, MemoryBackend, Project, RecoveryPolicy, RuntimeLimits, StoreError,
-    TurnResources,
+    StoredTrust, TurnResources,
 };
 use nervekit_harness::{
     Adapter, Credentials, EnvironmentCredentials, Harness, IntoModel, ModelChoice, ModelRegistry,
     ModelSelection, Provider, RetryPolicy, ThinkingLevel, Transport,
 };
-use nervekit_permissions::{PermissionEngine, Roots, RuleEngine};
+use nervekit_permissions::{DocumentOwner, Documents, FileDocuments, PermissionEngine, Roots, RuleEngine};
 use nervekit_tools::{
     AssetStore, Catalog, CatalogError, FileAssetStore, MemoryAssetStore, Processes, Tool, catalog,
 };
@@ -60,6 +60,7 @@ pub struct HostBuilder {
     local_tools: bool,
     tools: Vec<Tool>,
     permissions: Option<Arc<dyn PermissionEngine>>,
+    documents: Option<Arc<dyn Documents>>,
     assets: Option<Arc<dyn AssetStore>>,
     assets_are_durable: bool,
     processes: Option<Arc<dyn Processes>>,
@@ -91,6 +92,7 @@ impl HostBuilder {
             local_tools: true,
             tools: Vec::new(),
             permissions: None,
+            documents: None,
             assets: None,
             assets_are_durable: false,
             processes: None,
@@ -214,6 +216,14 @@ impl HostBuilder {
         self
     }
 
+    /// Keeps the permission rules of the user and of projects here, instead of in files: `config/permissions.json` and
+    /// `config/rule-sets/` of the home, and `.nerve/config/permissions.json` of each project. A host in memory has
+    /// none unless it is given some.
+    pub fn documents(mut self, documents: impl Documents) -> Self {
+        self.documents = Some(Arc::new(documents));
+        self
+    }
+
     /// Keeps large results and images here; it says of itself that it outlives the process.
     pub fn assets(mut self, assets: impl AssetStore) -> Self {
         self.assets = Some(Arc::new(assets));
@@ -317,14 +327,21 @@ impl HostBuilder {
             }
             _ => Arc::new(MemoryAssetStore::default()),
         });
-        let permissions = self
-            .permissions
-            .clone()
-            .unwrap_or_else(|| Arc::new(RuleEngine::new(self.roots(folders.as_ref()))));
+        let documents = self.open_documents(&backend, folders.as_ref()).await?;
+        let permissions = self.permissions.clone().unwrap_or_else(|| {
+            let engine = RuleEngine::new(self.roots(folders.as_ref()));
+            Arc::new(match &documents {
+                Some(documents) => engine.documents(documents.clone(), DocumentOwner::User(None)),
+                None => engine,
+            })
+        });
         let project = folders.as_ref().and_then(|folders| folders.project.clone());
         let home = folders.filter(|_| matches!(self.kept, Kept::Home)).map(|folders| folders.home);
         let config = self.config.clone();
-        let builder = ConversationCore::builder(backend, models, permissions, tools).assets(assets);
+        let mut builder = ConversationCore::builder(backend, models, permissions, tools).assets(assets);
+        if let Some(documents) = documents {
+            builder = builder.documents(documents, DocumentOwner::User(None));
+        }
         let (core, recovery) = self.wire(builder).open_with_report().await?;
         let api: Arc<dyn Conversations> = Arc::new(core.clone());
         let project = match project {
@@ -425,11 +442,30 @@ impl HostBuilder {
         }
     }
 
+    /// The documents that the host's own engine looks at. An engine of the embedder's looks at what it likes.
+    async fn open_documents(
+        &self,
+        backend: &Arc<dyn Backend>,
+        folders: Option<&Folders>,
+    ) -> Result<Option<Arc<dyn Documents>>, BuildError> {
+        if self.documents.is_some() || self.permissions.is_some() || matches!(self.kept, Kept::Memory) {
+            return Ok(self.documents.clone());
+        }
+        let trust = StoredTrust::open(backend.clone()).await?;
+        let home = folders.filter(|_| matches!(self.kept, Kept::Home)).map(|folders| &folders.home);
+        let documents = match home.or(self.home.as_ref()) {
+            Some(home) => FileDocuments::new(home, trust),
+            None => FileDocuments::of_projects(trust),
+        };
+        documents.adopt().await?;
+        Ok(Some(Arc::new(documents)))
+    }
+
     fn roots(&self, folders: Option<&Folders>) -> Roots {
-        match (folders, &self.kept) {
-            (Some(folders), Kept::Home) => folders.roots(),
-            (Some(folders), _) => folders.roots_outside_home(),
-            (None, _) => Roots::new().temp(std::env::temp_dir()),
+        match folders {
+            Some(folders) if matches!(self.kept, Kept::Home) || self.home.is_some() => folders.roots(),
+            Some(folders) => folders.roots_outside_home(),
+            None => Roots::new().temp(std::env::temp_dir()),
         }
     }
 

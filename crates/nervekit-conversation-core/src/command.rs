@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use nervekit_types::{
-    CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId, ToolCallId,
+    CommandId, ConversationId, Digest, EventId, ExecutionId, InputId, InteractionId, Principal, ProjectId,
+    ToolCallId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +148,37 @@ impl NewProject {
     }
 }
 
+/// To whom a document with permission rules belongs.
+///
+/// ```
+/// use nervekit_conversation_core::PolicyOwner;
+/// use nervekit_types::ProjectId;
+/// let owner = PolicyOwner::Project(ProjectId::from_key("site"));
+/// assert_eq!(owner.conversation_id(), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PolicyOwner {
+    /// The user.
+    User,
+    /// A project.
+    Project(ProjectId),
+    /// A conversation.
+    Conversation(ConversationId),
+}
+
+impl PolicyOwner {
+    /// The conversation, if it is one.
+    #[must_use]
+    pub const fn conversation_id(self) -> Option<ConversationId> {
+        match self {
+            Self::Conversation(id) => Some(id),
+            Self::User | Self::Project(_) => None,
+        }
+    }
+}
+
 /// What a host can ask for. The typed methods on the handles are made of these.
 ///
 /// ```
@@ -217,6 +249,28 @@ pub enum Command {
         /// The execution that is meant; the open one if absent.
         execution_id: Option<ExecutionId>,
     },
+    /// Accepts a version of a document with permission rules: the one that was shown. That of a project counts from
+    /// then on, with all that it allows; that of the user counts again after it was edited by hand.
+    TrustPolicy {
+        /// Whose document.
+        owner: PolicyOwner,
+        /// The digest of what was shown. If something else is there now, nothing is accepted.
+        digest: Digest,
+    },
+    /// Refuses a version of a document with permission rules; what it restricts stays, if it was accepted before.
+    RejectPolicy {
+        /// Whose document.
+        owner: PolicyOwner,
+        /// The digest of the version.
+        digest: Digest,
+    },
+    /// Takes a rule out of a document, such as one that remembers an answer.
+    RevokeRule {
+        /// Whose document.
+        owner: PolicyOwner,
+        /// The id of the rule.
+        rule: String,
+    },
     /// Makes the model go on without a new prompt; clears a pause.
     ContinueProcessing {
         /// The conversation.
@@ -242,6 +296,9 @@ impl Command {
             Self::Resume { .. } => "resume",
             Self::Stop { .. } => "stop",
             Self::ContinueProcessing { .. } => "continue_processing",
+            Self::TrustPolicy { .. } => "trust_policy",
+            Self::RejectPolicy { .. } => "reject_policy",
+            Self::RevokeRule { .. } => "revoke_rule",
         }
     }
 
@@ -255,6 +312,9 @@ impl Command {
     pub const fn conversation_id(&self) -> Option<ConversationId> {
         match self {
             Self::CreateProject(_) | Self::CreateConversation(_) => None,
+            Self::TrustPolicy { owner, .. }
+            | Self::RejectPolicy { owner, .. }
+            | Self::RevokeRule { owner, .. } => owner.conversation_id(),
             Self::Configure { conversation_id, .. }
             | Self::SetTitle { conversation_id, .. }
             | Self::Submit { conversation_id, .. }
@@ -368,6 +428,15 @@ pub enum CommandOutcome {
         /// Its id.
         execution_id: ExecutionId,
     },
+    /// The version counts.
+    PolicyTrusted,
+    /// The version does not count.
+    PolicyRejected,
+    /// The rule is gone.
+    RuleRevoked {
+        /// Whether it was there.
+        found: bool,
+    },
 }
 
 impl CommandOutcome {
@@ -388,6 +457,9 @@ impl CommandOutcome {
             Self::Stopped { .. } => "stopped",
             Self::NothingToStop => "nothing_to_stop",
             Self::Continued { .. } => "continued",
+            Self::PolicyTrusted => "policy_trusted",
+            Self::PolicyRejected => "policy_rejected",
+            Self::RuleRevoked { .. } => "rule_revoked",
         }
     }
 }

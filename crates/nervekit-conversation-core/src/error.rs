@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nervekit_permissions::{DocumentError, GrantError};
 use nervekit_types::{
     CommandId, ConversationId, EventId, ExecutionId, InputId, InteractionId, ProjectId, Retry, ToolCallId,
 };
@@ -69,6 +70,7 @@ subjects! {
 /// | `NotFound` | 404 |
 /// | `Invalid` | 422 |
 /// | `AlreadyExists`, `OtherContent`, `Busy`, `Stale`, `Resolved`, `NotOpen` | 409 |
+/// | `Policy` | 409 (422 when the document is malformed, 404 when none is kept, 503 when it cannot be reached) |
 /// | `ShuttingDown` | 503 |
 /// | `Store` | 503 (507 when full, 500 when corrupt) |
 ///
@@ -117,12 +119,30 @@ pub enum CommandError {
         /// Who resolved it and how; none if its call was called off.
         by: Option<Box<Resolved>>,
     },
+    /// A document with permission rules is not the one that was shown, or cannot be read or written.
+    #[error(transparent)]
+    Policy(Box<GrantError>),
     /// The core shuts down; another one over the same store takes the command.
     #[error("the runtime is shutting down")]
     ShuttingDown,
     /// The store did not take the change.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<GrantError> for CommandError {
+    fn from(error: GrantError) -> Self {
+        Self::Policy(Box::new(error))
+    }
+}
+
+const fn document_status(error: &DocumentError) -> u16 {
+    match error {
+        DocumentError::Malformed(_) => 422,
+        DocumentError::Unsupported => 404,
+        DocumentError::Unavailable(_) => 503,
+        _ => 409,
+    }
 }
 
 fn how(by: Option<&Resolved>) -> String {
@@ -157,6 +177,7 @@ impl CommandError {
             // What is unfinished ends some time, though a person may have to act first; a successor opens the store
             // within seconds, as a rule.
             Self::Busy(_) | Self::ShuttingDown => Retry::After(Duration::from_secs(1)),
+            Self::Policy(error) => error.retry(),
             Self::Store(error) => error.retry(),
         }
     }
@@ -166,6 +187,10 @@ impl CommandError {
     pub fn http_status(&self) -> u16 {
         match self {
             Self::NotFound(_) => 404,
+            Self::Policy(error) => match &**error {
+                GrantError::Document(error) => document_status(error),
+                _ => 409,
+            },
             Self::Invalid(_) => 422,
             Self::AlreadyExists(_)
             | Self::OtherContent { .. }
@@ -185,6 +210,8 @@ impl CommandError {
 /// | --- | --- |
 /// | `NotFound` | 404 |
 /// | `InvalidCursor` | 400 |
+/// | `Invalid` | 422 |
+/// | `Document` | 503 (404 when none is kept) |
 /// | `OtherView` | 502 |
 /// | `ShuttingDown` | 503 |
 /// | `Store` | 503 (500 when corrupt) |
@@ -204,6 +231,12 @@ pub enum QueryError {
     /// The cursor is not one of this scope.
     #[error("a cursor is a whole number that an update or a snapshot returned for the same scope")]
     InvalidCursor,
+    /// The query makes no sense as it is.
+    #[error("{0}")]
+    Invalid(Box<str>),
+    /// A document with permission rules cannot be had.
+    #[error(transparent)]
+    Document(#[from] Box<DocumentError>),
     /// The API answered with a view of another kind than the query asks for.
     #[error("the query was answered with `{kind}`")]
     OtherView {
@@ -230,7 +263,10 @@ impl QueryError {
     pub fn retry(&self) -> Retry {
         match self {
             // The answer is the same until something is created.
-            Self::NotFound(_) | Self::InvalidCursor | Self::OtherView { .. } => Retry::Never,
+            Self::NotFound(_) | Self::InvalidCursor | Self::Invalid(_) | Self::OtherView { .. } => {
+                Retry::Never
+            }
+            Self::Document(error) => error.retry(),
             Self::ShuttingDown => Retry::After(Duration::from_secs(1)),
             Self::Store(error) => error.retry(),
         }
@@ -242,6 +278,8 @@ impl QueryError {
         match self {
             Self::NotFound(_) => 404,
             Self::InvalidCursor => 400,
+            Self::Invalid(_) => 422,
+            Self::Document(error) => document_status(error),
             Self::OtherView { .. } => 502,
             Self::ShuttingDown => 503,
             Self::Store(error) => error.http_status(),

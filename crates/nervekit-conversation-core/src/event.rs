@@ -315,6 +315,10 @@ pub struct ToolCallResponse {
     pub supervision: Option<Arc<Evidence>>,
     /// What a person was asked and answered.
     pub resolution: Option<Resolved>,
+    /// How the permission engine decided when the call was about to begin, where that refused it: the documents had
+    /// changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Arc<Evidence>>,
     /// The complete result, where it is larger than what the model reads.
     pub complete: Option<AssetId>,
     /// What else it produced.

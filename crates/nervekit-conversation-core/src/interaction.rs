@@ -178,23 +178,75 @@ impl Question {
 /// use nervekit_conversation_core::Remember;
 /// use nervekit_permissions::GrantScope;
 /// assert_eq!(Remember::conversation(0).scope, GrantScope::Conversation);
+/// // "Never again", whatever another rule says.
+/// assert!(Remember::new(GrantScope::User, 0).guardrail().guardrail);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remember {
-    /// Which document keeps it. A core takes [`GrantScope::Conversation`], and [`GrantScope::Once`] for no rule at all;
-    /// any other scope is answered [`CommandError::Invalid`](crate::CommandError::Invalid).
+    /// Which document keeps it: one of the suggestion's scopes, or [`GrantScope::Once`] for no rule at all. The
+    /// documents of the project and the user are kept where the core was given
+    /// [`documents`](crate::CoreBuilder::documents).
     pub scope: GrantScope,
     /// Which of the suggested rules, by its index in the interaction, from 0.
     pub suggestion: usize,
+    /// Whether it becomes a guardrail of the user, which no other rule overrides: a denial is "never", an approval
+    /// "ask me every time". At the user's scope only.
+    #[serde(default)]
+    pub guardrail: bool,
 }
 
 impl Remember {
+    /// Remembers a suggested rule in a document of this scope.
+    #[must_use]
+    pub const fn new(scope: GrantScope, suggestion: usize) -> Self {
+        Self { scope, suggestion, guardrail: false }
+    }
+
     /// Remembers a suggested rule for the conversation.
     #[must_use]
     pub const fn conversation(suggestion: usize) -> Self {
-        Self { scope: GrantScope::Conversation, suggestion }
+        Self::new(GrantScope::Conversation, suggestion)
     }
+
+    /// Makes it a guardrail: "never", or "ask me every time".
+    #[must_use]
+    pub const fn guardrail(mut self) -> Self {
+        self.guardrail = true;
+        self
+    }
+}
+
+/// What became of an answer that is to be remembered. The answer itself counts in any case.
+///
+/// ```
+/// use nervekit_conversation_core::Remembered;
+/// fn words(remembered: &Remembered) -> String {
+///     match remembered {
+///         Remembered::Pending { rule } => format!("{} is being saved", rule.label),
+///         Remembered::Saved { rule } => format!("saved as `{rule}`"),
+///         Remembered::Failed { problem } => format!("not saved: {problem}"),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Remembered {
+    /// It is durable that this rule is to be saved; a crash does not lose it.
+    Pending {
+        /// The suggestion that was chosen.
+        rule: Box<SuggestedRule>,
+    },
+    /// A rule holds it.
+    Saved {
+        /// The id of the rule in its document.
+        rule: String,
+    },
+    /// It could not be saved; the answer counted once.
+    Failed {
+        /// Why, in words.
+        problem: String,
+    },
 }
 
 /// A person's answer to an [`Interaction`]. An approval is resolved by `Approve`, `Deny` or `Cancel`, a question by
@@ -287,7 +339,7 @@ impl Resolution {
 ///     format!("{} by {}", resolved.resolution.kind(), resolved.by)
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Resolved {
     /// Which interaction.
@@ -298,4 +350,7 @@ pub struct Resolved {
     pub by: Principal,
     /// When.
     pub at: Timestamp,
+    /// What became of it if it is to be remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Remembered>,
 }

@@ -29,17 +29,19 @@ mod tool_call;
 mod update;
 
 // The runtime and its handles.
-pub use handle::{AskError, Conversation, Project, interactions};
+pub use handle::{AskError, Conversation, PolicyHandle, Project, interactions};
 pub use runtime::{
     BuildError, BuildProblem, ConversationCore, CoreBuilder, RecoveryPolicy, RecoveryReport, RuntimeLimits,
     ShutdownReport,
 };
 
 // What is asked and answered.
-pub use command::{Command, CommandOutcome, CommandRequest, NewConversation, NewProject, Receipt};
+pub use command::{
+    Command, CommandOutcome, CommandRequest, NewConversation, NewProject, PolicyOwner, Receipt,
+};
 pub use error::{CommandError, QueryError, Subject};
 pub use input::{DeliveryTarget, Image, InputFate, InputSource, NewImage, NewInput, QueuedInput};
-pub use interaction::{Interaction, InteractionKind, Question, Remember, Resolution, Resolved};
+pub use interaction::{Interaction, InteractionKind, Question, Remember, Remembered, Resolution, Resolved};
 pub use outcome::{Ending, NotCompleted, Outcome};
 pub use query::{EventPage, Page, PageMark, Query, Snapshot, ToolCallView, View};
 pub use update::{ConversationState, Cursor, Scope, Update, Updates};

@@ -1,8 +1,11 @@
 //! What a host can read, as data.
 
-use nervekit_types::{ConversationId, EventId, ProjectId, ToolCallId};
+use nervekit_permissions::{DocumentStatus, RuleEvidence};
+use nervekit_types::{ConversationId, Digest, EventId, ProjectId, ToolCallId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::command::PolicyOwner;
 use crate::conversation::{ConversationRecord, ProjectRecord, Todo};
 use crate::event::{Event, ToolCallResponse};
 use crate::interaction::Interaction;
@@ -111,6 +114,22 @@ pub enum Query {
         /// The call.
         call_id: ToolCallId,
     },
+    /// Whether a document with permission rules counts, what of it runs without asking, and how it differs from the
+    /// version that was accepted last.
+    PolicyStatus {
+        /// Whose document.
+        owner: PolicyOwner,
+    },
+    /// The permission rules in force for a conversation, the strongest first.
+    Rules {
+        /// The conversation.
+        conversation_id: ConversationId,
+    },
+    /// The effective policy that evidence names by its digest.
+    Policy {
+        /// The digest.
+        digest: Digest,
+    },
     /// Sizes.
     Stats,
     /// Checks the store and every chain of events.
@@ -129,6 +148,9 @@ impl Query {
             Self::EventsSince { .. } => "events_since",
             Self::Interactions { .. } => "interactions",
             Self::ToolCall { .. } => "tool_call",
+            Self::PolicyStatus { .. } => "policy_status",
+            Self::Rules { .. } => "rules",
+            Self::Policy { .. } => "policy",
             Self::Stats => "stats",
             Self::Verify => "verify",
         }
@@ -157,6 +179,12 @@ pub enum View {
     Interactions(Vec<Interaction>),
     /// One tool call.
     ToolCall(Box<ToolCallView>),
+    /// A document with permission rules.
+    PolicyStatus(Box<DocumentStatus>),
+    /// Permission rules.
+    Rules(Vec<RuleEvidence>),
+    /// An effective policy, as JSON; `None` if none was ever recorded under the digest.
+    Policy(Option<Value>),
     /// Sizes.
     Stats(StoreStats),
     /// What the check found.
@@ -174,6 +202,9 @@ impl View {
             Self::Events(_) => "events",
             Self::Interactions(_) => "interactions",
             Self::ToolCall(_) => "tool_call",
+            Self::PolicyStatus(_) => "policy_status",
+            Self::Rules(_) => "rules",
+            Self::Policy(_) => "policy",
             Self::Stats(_) => "stats",
             Self::Verify(_) => "verify",
         }

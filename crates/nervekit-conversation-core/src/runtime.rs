@@ -3,6 +3,7 @@
 mod actor;
 mod builder;
 mod core;
+mod document;
 mod execute;
 mod feed;
 mod follow;
@@ -207,7 +208,7 @@ impl Conversations for ConversationCore {
                 let outcome = match &request.command {
                     Command::CreateProject(new) => core.create_project(&request, new).await,
                     Command::CreateConversation(new) => core.create_conversation(&request, new).await,
-                    _ => Err(CommandError::invalid("this command needs a conversation")),
+                    command => core.inner.decide_document(command).await,
                 };
                 let receipt = outcome.map(|outcome| Receipt::new(request.id, outcome, Cursor::START));
                 // Whoever has the answer may close the store.

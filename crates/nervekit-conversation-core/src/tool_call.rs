@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nervekit_permissions::{CallOrigin, Evidence, Mode};
+use nervekit_permissions::{CallOrigin, Evidence, Mode, SuggestedRule};
 use nervekit_tools::ProcessRef;
 use nervekit_types::{
     ConversationId, Digest, EventId, ExecutionId, IncarnationId, Timestamp, ToolCallId, TurnId,
@@ -11,7 +11,7 @@ use nervekit_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::interaction::{Interaction, Resolved};
+use crate::interaction::{Interaction, Remembered, Resolved};
 
 /// How far a tool call has come. What is not listed has no row: a call that is still being drafted, and one
 /// that is settled.
@@ -146,5 +146,13 @@ impl ToolCall {
     /// Whether a person has answered, and the holder of the conversation has not acted on it yet.
     pub(crate) const fn is_answered(&self) -> bool {
         self.state.is_suspended() && self.interaction.is_none()
+    }
+
+    /// The rule that is to be saved before anything else happens to the call.
+    pub(crate) fn unsaved(&self) -> Option<(&Resolved, &SuggestedRule)> {
+        match self.resolution.as_ref().map(|resolved| (resolved, &resolved.remembered)) {
+            Some((resolved, Some(Remembered::Pending { rule }))) => Some((resolved, rule)),
+            _ => None,
+        }
     }
 }

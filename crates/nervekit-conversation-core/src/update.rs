@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use futures_core::stream::BoxStream;
-use nervekit_permissions::display;
+use nervekit_permissions::{IgnoredDocument, display};
 use nervekit_types::{ConversationId, InteractionId, ProjectId, ToolCallId, TurnId};
 use serde::{Deserialize, Serialize};
 
@@ -233,6 +233,10 @@ pub struct ConversationState {
     pub queue: Vec<QueuedInput>,
     /// What a person is asked, oldest first.
     pub interactions: Vec<Interaction>,
+    /// What is wrong with the documents that hold the permission rules: which of them do not count, and why. As it
+    /// was when a call was judged last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy_problems: Vec<IgnoredDocument>,
     /// Whether the store answers; while it does not, no work is begun.
     pub store_available: bool,
 }

@@ -182,6 +182,9 @@ pub enum GrantError {
     /// The project's document is not trusted; file and trust are untouched.
     #[error("the project's document is not trusted; trust it first, or keep the rule for the conversation")]
     ProjectDocumentUntrusted,
+    /// The rule set under which the call was judged is gone, disabled or malformed.
+    #[error("{0}, so nothing is remembered for it")]
+    RuleSetGone(String),
     /// The document as it would become is refused, or already is malformed.
     #[error(transparent)]
     Document(#[from] DocumentError),
@@ -199,6 +202,7 @@ impl GrantError {
             Self::NotAGrant => "not_a_grant",
             Self::SecretInProject => "secret_in_project",
             Self::ProjectDocumentUntrusted => "project_document_untrusted",
+            Self::RuleSetGone(_) => "rule_set_gone",
             Self::Document(_) => "document",
         }
     }
@@ -211,6 +215,19 @@ impl GrantError {
             // The same grant has the same fault.
             _ => Retry::Never,
         }
+    }
+
+    /// Says whether the grant itself is sound, so that the answer counts once although it is not remembered: what
+    /// is at fault is the document or the rule set. Any other grant is a mistake of who asked for it.
+    ///
+    /// ```
+    /// use nervekit_permissions::GrantError;
+    /// assert!(GrantError::ProjectDocumentUntrusted.stands());
+    /// assert!(!GrantError::NotAGrant.stands());
+    /// ```
+    #[must_use]
+    pub const fn stands(&self) -> bool {
+        matches!(self, Self::ProjectDocumentUntrusted | Self::RuleSetGone(_) | Self::Document(_))
     }
 }
 

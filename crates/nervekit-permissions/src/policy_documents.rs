@@ -14,8 +14,10 @@ use crate::document::{DocumentScope, PolicyDocument, strictest};
 use crate::documents::{DocumentId, DocumentOwner, DocumentState, Documents, Trust};
 use crate::engine::PermissionEngine;
 use crate::error::{DocumentError, GrantError};
+use crate::evidence::IgnoredDocument;
 use crate::grant::{DocumentChange, Grant};
 use crate::rule::Rule;
+use crate::rule_engine::Layer;
 
 /// How often a change is made anew because someone else was faster.
 const MAXIMUM_ATTEMPTS: usize = 32;
@@ -89,6 +91,25 @@ impl PolicyDocuments {
         let id = DocumentId::permissions(owner.clone());
         let state = self.documents.read(&id).await?;
         Ok(DocumentStatus::of(id, &state))
+    }
+
+    /// Says what is wrong with a document: why it does not count, or not as it is. Every evidence says the same.
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentId, DocumentOwner, MemoryDocuments, PolicyDocuments};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let files = MemoryDocuments::new();
+    /// let project = DocumentOwner::Project("/work/project".into());
+    /// files.edit(&DocumentId::permissions(project.clone()), Some(b"{ schemaVersion"));
+    /// let problems = PolicyDocuments::new(files).problems(&project).await?;
+    /// assert!(problems[0].reason.contains("line 1, column 3"), "{}", problems[0].reason);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn problems(&self, owner: &DocumentOwner) -> Result<Vec<IgnoredDocument>, DocumentError> {
+        let state = self.documents.read(&DocumentId::permissions(owner.clone())).await?;
+        Ok(Layer::read(owner.scope(), &state).notices)
     }
 
     /// Accepts the version that was shown. It fails when another one is there now, and when it cannot be read:

@@ -28,7 +28,7 @@ use crate::policy::{EntryFilter, Policy};
 use crate::root::{Root, Roots};
 use crate::target::Access;
 use compiled::Compiled;
-use layer::Layer;
+pub(crate) use layer::Layer;
 use layers::{Layers, PolicyKey, Source};
 
 /// An engine over rule sets and documents.
@@ -163,8 +163,19 @@ impl RuleEngine {
         }
     }
 
-    /// The versions of a rule set that a conversation selected, or why it cannot be used.
+    /// The versions of a rule set that a conversation selected, or why it cannot be used in this mode.
     fn select(&self, id: &str, mode: Mode) -> Result<Vec<Arc<RuleSet>>, String> {
+        let sets = self.versions(id)?;
+        let fits =
+            |set: &Arc<RuleSet>| set.compatible_modes.as_ref().is_none_or(|modes| modes.contains(&mode));
+        if sets.iter().all(fits) {
+            return Ok(sets);
+        }
+        Err(format!("the rule set `{}` is not meant for this mode", crate::display(id)))
+    }
+
+    /// The versions of a rule set, or why it cannot be used.
+    fn versions(&self, id: &str) -> Result<Vec<Arc<RuleSet>>, String> {
         let shown = crate::display(id);
         let given = builtin(id).or_else(|| self.rule_sets.get(id));
         let sets = match (given, &self.source) {
@@ -175,9 +186,6 @@ impl RuleEngine {
         for set in &sets {
             if !set.enabled {
                 return Err(format!("the rule set `{shown}` is disabled"));
-            }
-            if set.compatible_modes.as_ref().is_some_and(|modes| !modes.contains(&mode)) {
-                return Err(format!("the rule set `{shown}` is not meant for this mode"));
             }
             set.check().map_err(|error| format!("the rule set `{shown}` is not valid: {error}"))?;
         }
@@ -288,6 +296,13 @@ impl PermissionEngine for RuleEngine {
     }
 
     fn plan_grant(&self, grant: Grant) -> Result<DocumentChange, GrantError> {
+        let rule_set = &grant.evidence.active_rule_set;
+        if grant.scope.document().is_some()
+            && grant.evidence.rememberable()
+            && let Err(reason) = self.versions(rule_set)
+        {
+            return Err(GrantError::RuleSetGone(reason));
+        }
         crate::grant::plan(grant)
     }
 

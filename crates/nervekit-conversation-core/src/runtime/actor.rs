@@ -11,7 +11,7 @@ mod step;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nervekit_permissions::{DocumentScope, Evaluation, PolicyDocument};
+use nervekit_permissions::{DocumentScope, Evaluation, Evidence, PolicyDocument};
 use nervekit_tools::{Cancellation, ProcessRef};
 use nervekit_types::{ConversationId, ToolCallId, TurnId};
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +29,7 @@ use super::request::Answer;
 use crate::command::{CommandRequest, Receipt};
 use crate::conversation::ProjectRecord;
 use crate::error::{CommandError, Subject};
+use crate::interaction::Remembered;
 use crate::store::{EventRange, Rows, StoreError};
 
 pub(crate) use commit::Failure;
@@ -74,6 +75,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 enum Done {
     Answer { turn_id: TurnId, attempt: u32, answer: Box<Answer> },
+    Remembered { call: ToolCallId, remembered: Box<Remembered> },
     Judged { call: ToolCallId, result: Box<Result<Evaluation, Settlement>> },
     Cleared { call: ToolCallId, result: Box<Result<Cleared, Settlement>> },
     Ran { call: ToolCallId, attempt: u32, ran: Box<Ran> },
@@ -412,6 +414,14 @@ impl Actor {
         let path = path_to(&events, self.rows.core.value.head);
         self.projection = Some(Projection::of(path));
         Ok(())
+    }
+
+    /// Shows followers what is wrong with the documents by which a call was judged, once it is something else than
+    /// before.
+    fn show_problems(&self, evidence: &Evidence) {
+        if self.feed.problems_changed(&evidence.ignored_documents) {
+            self.feed.publish_state(|| self.rows.state());
+        }
     }
 
     fn read_policy(&mut self) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nervekit_harness::{Harness, ModelResolver, RetryPolicy, StandardHarness};
-use nervekit_permissions::PermissionEngine;
+use nervekit_permissions::{DocumentError, DocumentOwner, Documents, PermissionEngine};
 use nervekit_tools::{AssetStore, MemoryAssetStore, MutationLocks, NoProcesses, Processes, ToolManifest};
 use nervekit_types::{Clock, Entropy, IdSource, IncarnationId, Retry, SystemClock, SystemEntropy, SystemIds};
 use tokio::runtime::Handle;
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::ConversationCore;
 use super::core::{Inner, RuntimeLimits};
+use super::document::OutsideDocuments;
 use super::machine::RecoveryPolicy;
 use super::neighbour::Neighbours;
 use crate::backend::Backend;
@@ -69,6 +70,12 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.problems.first().and_then(std::error::Error::source)
+    }
+}
+
+impl From<DocumentError> for BuildError {
+    fn from(error: DocumentError) -> Self {
+        Self::new([BuildProblem::Documents(Box::new(error))])
     }
 }
 
@@ -162,6 +169,9 @@ pub enum BuildProblem {
         /// The port.
         port: &'static str,
     },
+    /// A document with permission rules, or what was decided about it, cannot be had.
+    #[error("the permission rules cannot be had: {0}")]
+    Documents(#[source] Box<DocumentError>),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -173,6 +183,7 @@ impl BuildProblem {
     pub fn retry(&self) -> Retry {
         match self {
             Self::Store(error) => error.retry(),
+            Self::Documents(error) => error.retry(),
             // The set-up has to change first.
             _ => Retry::Never,
         }
@@ -200,6 +211,7 @@ pub struct CoreBuilder {
     backend: Arc<dyn Backend>,
     models: Arc<dyn ModelResolver>,
     permissions: Arc<dyn PermissionEngine>,
+    documents: Option<OutsideDocuments>,
     tools: Arc<dyn ToolManifest>,
     harness: Arc<dyn Harness>,
     processes: Arc<dyn Processes>,
@@ -240,6 +252,7 @@ impl ConversationCore {
             backend: Arc::new(backend),
             models: Arc::new(models),
             permissions: Arc::new(permissions),
+            documents: None,
             tools: Arc::new(tools),
             harness: Arc::new(StandardHarness::new()),
             processes: Arc::new(NoProcesses),
@@ -276,6 +289,34 @@ impl CoreBuilder {
         ids: IdSource;
         /// Gives random bytes.
         entropy: Entropy;
+    }
+
+    /// Takes in the documents that the permission engine looks at: those of this user, and of projects. Then answers
+    /// can be remembered there, versions can be accepted, and rules listed and revoked, all through the API. Give the
+    /// engine the same ones: a [`RuleEngine`](nervekit_permissions::RuleEngine) that has none is not steered by them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use nervekit_conversation_core::{ConversationCore, MemoryBackend, StoredTrust};
+    /// use nervekit_harness::ModelRegistry;
+    /// use nervekit_permissions::{DocumentOwner, FileDocuments, Roots, RuleEngine};
+    /// use nervekit_tools::Catalog;
+    ///
+    /// # async fn f(home: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    /// let backend = Arc::new(MemoryBackend::new());
+    /// let documents = FileDocuments::new(home, StoredTrust::open(backend.clone()).await?);
+    /// documents.adopt().await?;
+    /// let user = DocumentOwner::User(None);
+    /// let rules = RuleEngine::new(Roots::new().nerve_home(home)).documents(documents.clone(), user.clone());
+    /// let core = ConversationCore::builder(backend, ModelRegistry::new(), rules, Catalog::new())
+    ///     .documents(documents, user)
+    ///     .open()
+    ///     .await?;
+    /// # let _ = core; Ok(()) }
+    /// ```
+    pub fn documents(mut self, documents: impl Documents, user: DocumentOwner) -> Self {
+        self.documents = Some(OutsideDocuments::new(Arc::new(documents), user));
+        self
     }
 
     /// Adds a hook; they are asked in the order in which they were added.
@@ -363,6 +404,7 @@ impl CoreBuilder {
             models: self.models,
             harness: self.harness,
             permissions: self.permissions,
+            documents: self.documents,
             tools: self.tools,
             processes: self.processes,
             assets: self.assets,

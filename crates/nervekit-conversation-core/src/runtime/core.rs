@@ -14,12 +14,13 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::actor::{self, Message};
+use super::document::OutsideDocuments;
 use super::feed::Feed;
 use super::follow::CLOSED;
 use super::machine::RecoveryPolicy;
 use super::neighbour::Neighbours;
 use super::offer::Offer;
-use super::plan::Planner;
+use super::plan::{Keeps, Planner};
 use super::projection::{Projection, ProjectionCache};
 use super::supervisor::guard;
 use super::tell::Untold;
@@ -121,6 +122,8 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ModelResolver>,
     pub(crate) harness: Arc<dyn Harness>,
     pub(crate) permissions: Arc<dyn PermissionEngine>,
+    /// The documents that the permission engine looks at, if it does.
+    pub(crate) documents: Option<OutsideDocuments>,
     pub(crate) tools: Arc<dyn ToolManifest>,
     pub(crate) processes: Arc<dyn Processes>,
     pub(crate) assets: Arc<dyn AssetStore>,
@@ -150,8 +153,9 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn planner(&self) -> Planner<'_> {
-        Planner { ids: &*self.ids, me: self.incarnation, automatic_limit: self.limits.automatic_executions }
+    pub(crate) fn planner(&self, keeps: Keeps) -> Planner<'_> {
+        let automatic_limit = self.limits.automatic_executions;
+        Planner { ids: &*self.ids, me: self.incarnation, automatic_limit, keeps }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

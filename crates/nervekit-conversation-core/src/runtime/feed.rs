@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nervekit_permissions::IgnoredDocument;
 use nervekit_tools::Progress;
 use nervekit_types::{ToolCallId, TurnId};
 use tokio::sync::watch;
@@ -59,6 +60,8 @@ pub(crate) struct Seen {
     ended: VecDeque<ToolCallId>,
     /// The last attempt that was begun.
     attempt: Option<(TurnId, u32)>,
+    /// What was wrong with the documents outside when a call was judged last.
+    pub(crate) problems: Vec<IgnoredDocument>,
 }
 
 impl Seen {
@@ -147,7 +150,8 @@ impl Feed {
             seen.keep(event, followed);
         }
         if followed {
-            seen.state = Some(Arc::new(state()));
+            let policy_problems = seen.problems.clone();
+            seen.state = Some(Arc::new(ConversationState { policy_problems, ..state() }));
             seen.state_version += 1;
             drop(seen);
             self.notify();
@@ -159,6 +163,17 @@ impl Feed {
     /// Shows a state that came about without events.
     pub(crate) fn publish_state(&self, state: impl FnOnce() -> ConversationState) {
         self.publish(&[], state);
+    }
+
+    /// Takes in what is wrong with the documents by which a call was judged. Says whether it is something else than
+    /// before.
+    pub(crate) fn problems_changed(&self, problems: &[IgnoredDocument]) -> bool {
+        let mut seen = self.seen();
+        let changed = seen.problems != problems;
+        if changed {
+            seen.problems = problems.to_vec();
+        }
+        changed
     }
 
     /// Events up to here became durable without having been shown: followers read them from the store.

@@ -79,6 +79,8 @@ impl Follower {
         if after.seen() > end {
             return Err(QueryError::InvalidCursor);
         }
+        let policy_problems = feed.seen().problems.clone();
+        let state = ConversationState { policy_problems, ..rows.state() };
         Ok(Self {
             store,
             id,
@@ -88,7 +90,7 @@ impl Follower {
             end,
             pages: VecDeque::new(),
             position: None,
-            state: Some(rows.state()),
+            state: Some(state),
             state_version: 0,
             open: BTreeSet::new(),
             progress: BTreeMap::new(),

@@ -19,6 +19,8 @@ use crate::tool_call::{CallState, ToolCall};
 /// What is under way for a call, in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
+    /// The rule that a person wants kept is being saved.
+    Remembering,
     /// It is being decided, or waits for its permit and its locks.
     Deciding,
     /// It may be claimed: it has its permit and its locks, and the dispatch check passed.
@@ -91,6 +93,8 @@ pub(crate) enum Step {
     Run(ToolCallId),
     /// Let a core tool take effect and settle, in one batch.
     Effect(ToolCallId),
+    /// Save the rule that a person wants kept of an answer, before the answer takes effect.
+    Remember(ToolCallId),
     /// Act on a person's answer that another core took in.
     ActOnAnswer(ToolCallId),
     /// Tell an executor to stop.
@@ -128,6 +132,7 @@ impl Step {
                 | Self::Claim(_)
                 | Self::Run(_)
                 | Self::Effect(_)
+                | Self::Remember(_)
         )
     }
 }
@@ -205,6 +210,10 @@ impl View<'_> {
             (CallState::Running, Some(Activity::Running)) => cancelled.then_some(Step::Stop(call.id)),
             (CallState::Running, Some(_)) => None,
             (CallState::Running, None) => Some(self.left_running(call, cancelled)),
+            // It was acknowledged that the rule is saved, whatever becomes of the call.
+            (_, activity) if call.unsaved().is_some() => {
+                (activity != Some(Activity::Remembering)).then_some(Step::Remember(call.id))
+            }
             // An earlier attempt was under way when contact with it was lost.
             (_, _) if cancelled && call.claim.is_some() => Some(Step::SettleIndeterminate(call.id)),
             (_, _) if cancelled => Some(Step::SettleCancelled(call.id)),

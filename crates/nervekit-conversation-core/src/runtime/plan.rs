@@ -7,7 +7,9 @@ mod input;
 mod message;
 
 pub(crate) use call::{Settlement, approval_digest, ask, claim, effect, judged, repeat, settle};
-pub(crate) use command::{PERMISSIONS, act_on_answer, continue_processing, pause, resolve, resume, stop};
+pub(crate) use command::{
+    PERMISSIONS, act_on_answer, continue_processing, grant, pause, remembered, resolve, resume, revoke, stop,
+};
 pub(crate) use input::{accept, deliver, has_eligible, is_at_rest, should_start, start};
 
 /// The tools that the core carries out itself.
@@ -16,6 +18,7 @@ pub(crate) use message::{Proposal, ProposedCall, Took, Verdict, message};
 
 use std::time::Duration;
 
+use nervekit_permissions::GrantScope;
 use nervekit_types::{EventId, IdSource, IncarnationId, Principal, TurnId};
 
 use crate::event::{
@@ -29,6 +32,26 @@ pub(crate) struct Planner<'a> {
     pub(crate) ids: &'a dyn IdSource,
     pub(crate) me: IncarnationId,
     pub(crate) automatic_limit: u32,
+    /// Where an answer can be remembered.
+    pub(crate) keeps: Keeps,
+}
+
+/// The documents outside of the store in which answers can be remembered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keeps {
+    pub(crate) user: bool,
+    pub(crate) project: bool,
+}
+
+impl Keeps {
+    pub(crate) const fn keeps(self, scope: GrantScope) -> bool {
+        match scope {
+            GrantScope::Once | GrantScope::Conversation => true,
+            GrantScope::Project => self.project,
+            GrantScope::User => self.user,
+            _ => false,
+        }
+    }
 }
 
 impl Planner<'_> {

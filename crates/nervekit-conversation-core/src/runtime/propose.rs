@@ -285,6 +285,12 @@ pub(crate) fn permission_call(
 /// panic denies.
 pub(crate) async fn evaluate(core: &Arc<Inner>, call: PermissionCall) -> Evaluation {
     let denied = denied_for(&call);
+    if let Some(documents) = &core.documents {
+        let sets = [Some(&*call.rule_set), call.until_confirmed.as_deref()];
+        if let Err(error) = documents.prepare(call.project.as_deref(), sets.into_iter().flatten()).await {
+            return denied(&format!("the documents with the rules cannot be had: {error}"));
+        }
+    }
     let engine = core.permissions.clone();
     if !touches_files(&call) {
         return super::supervisor::guard_call(|| engine.evaluate(call))

@@ -1,13 +1,17 @@
 //! Answering queries: each is one consistent read of the store.
 
+use std::path::PathBuf;
+
+use nervekit_permissions::{DocumentScope, PolicyDocument, RuleEvidence, RuleQuery};
 use nervekit_types::{ConversationId, EventId, ToolCallId};
 
 use super::core::Inner;
+use super::plan::PERMISSIONS;
 use crate::error::{QueryError, Subject};
 use crate::event::{Event, EventPayload};
 use crate::interaction::Interaction;
 use crate::query::{EventPage, Page, PageMark, Query, Snapshot, ToolCallView, View};
-use crate::store::{EventRange, Rows};
+use crate::store::{EventRange, Rows, StoreError};
 use crate::tool_call::ToolCall;
 use crate::update::Cursor;
 
@@ -25,7 +29,11 @@ pub(super) async fn answer(inner: &Inner, query: Query) -> Result<View, QueryErr
             View::Conversations(store.conversations(project_id, before, count(page)).await?)
         }
         Query::Snapshot { conversation_id } => {
-            View::Snapshot(Box::new(snapshot(&rows(inner, conversation_id).await?)))
+            let rows = rows(inner, conversation_id).await?;
+            let mut snapshot = snapshot(&rows);
+            let folder = project_folder(inner, &rows).await?;
+            snapshot.state.policy_problems = inner.policy_problems(folder.as_deref()).await;
+            View::Snapshot(Box::new(snapshot))
         }
         Query::History { conversation_id, page, before } => {
             View::Events(history(inner, conversation_id, page, before).await?)
@@ -39,6 +47,13 @@ pub(super) async fn answer(inner: &Inner, query: Query) -> Result<View, QueryErr
         Query::ToolCall { conversation_id, call_id } => {
             View::ToolCall(Box::new(tool_call(inner, conversation_id, call_id).await?))
         }
+        Query::PolicyStatus { owner } => View::PolicyStatus(Box::new(inner.policy_status(owner).await?)),
+        Query::Rules { conversation_id } => View::Rules(rules(inner, conversation_id).await?),
+        Query::Policy { digest } => {
+            let bytes = store.policy(digest).await?;
+            let policy = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+            View::Policy(policy.map_err(|error| StoreError::damaged(format!("policy {digest}: {error}")))?)
+        }
         Query::Stats => View::Stats(store.stats().await?),
         Query::Verify => View::Verify(store.verify().await?),
     })
@@ -50,6 +65,31 @@ fn count(page: Page) -> usize {
 
 async fn rows(inner: &Inner, id: ConversationId) -> Result<Rows, QueryError> {
     inner.store.load(id).await?.ok_or(QueryError::NotFound(Subject::Conversation(id)))
+}
+
+/// The rules in force, as calls that are made now are judged by them.
+async fn rules(inner: &Inner, id: ConversationId) -> Result<Vec<RuleEvidence>, QueryError> {
+    let rows = rows(inner, id).await?;
+    let config = &rows.config.value;
+    let mut query = RuleQuery::new(config.selected_rule_set());
+    if let Some(folder) = project_folder(inner, &rows).await? {
+        query = query.project(folder);
+    }
+    if let Some(documents) = &inner.documents {
+        let project = query.project.as_deref();
+        documents.prepare(project, [&*query.rule_set]).await.map_err(Box::new)?;
+    }
+    if let Some(document) = rows.documents.get(PERMISSIONS) {
+        let document =
+            PolicyDocument::parse(DocumentScope::Conversation, &document.value).map_err(Box::new)?;
+        query = query.conversation_document(document);
+    }
+    Ok(inner.permissions.rules(query))
+}
+
+async fn project_folder(inner: &Inner, rows: &Rows) -> Result<Option<PathBuf>, QueryError> {
+    let project = inner.store.project(rows.core.value.project_id).await?;
+    Ok(project.and_then(|project| project.value.directory))
 }
 
 fn snapshot(rows: &Rows) -> Snapshot {

@@ -183,6 +183,7 @@ impl Rows {
             config: self.config.value.clone(),
             queue: self.queue.values().map(|input| input.value.clone()).collect(),
             interactions,
+            policy_problems: Vec::new(),
             store_available: true,
         }
     }

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use nervekit_types::Digest;
 
 use super::{DocumentId, DocumentOwner, DocumentState, Documents, Trust, TrustRecord, TrustStore};
+use crate::document::{PolicyDocument, RuleSet};
 use crate::error::{DocumentError, DocumentProblem};
 use place::Place;
 use seen::{Content, Seen};
@@ -57,7 +58,8 @@ pub struct FileDocuments {
 
 /// The files as they were seen last.
 struct Files {
-    home: PathBuf,
+    /// None where only projects have documents.
+    home: Option<PathBuf>,
     known: Mutex<HashMap<DocumentId, Known>>,
 }
 
@@ -72,13 +74,34 @@ impl FileDocuments {
     /// Keeps the documents of a person below this folder, and those of a project in the project.
     #[must_use]
     pub fn new(home: impl Into<PathBuf>, trust: impl TrustStore) -> Self {
-        let files = Files { home: home.into(), known: Mutex::default() };
-        Self { files: Arc::new(files), trust: Arc::new(trust) }
+        Self::over(Some(home.into()), trust)
+    }
+
+    /// Keeps the documents of projects only, where nothing is kept for a person: reading finds no document of a
+    /// person, and writing one is [`Unsupported`](DocumentError::Unsupported).
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentId, DocumentOwner, Documents, FileDocuments, MemoryTrustStore};
+    /// let documents = FileDocuments::of_projects(MemoryTrustStore::new());
+    /// let state = documents.look(&DocumentId::permissions(DocumentOwner::User(None)));
+    /// assert!(state.current.is_none() && state.problem.is_none());
+    /// ```
+    #[must_use]
+    pub fn of_projects(trust: impl TrustStore) -> Self {
+        Self::over(None, trust)
+    }
+
+    fn over(home: Option<PathBuf>, trust: impl TrustStore) -> Self {
+        Self { files: Arc::new(Files { home, known: Mutex::default() }), trust: Arc::new(trust) }
     }
 
     /// Accepts the person's documents as they are found, unless something was decided about them before. A host
-    /// calls it once, when it opens; a file that appears later is an edit like any other.
+    /// calls it once, when it opens; a file that appears later is an edit like any other, and so is one that could
+    /// not be read then.
     pub async fn adopt(&self) -> Result<(), DocumentError> {
+        if self.files.home.is_none() {
+            return Ok(());
+        }
         let user = DocumentOwner::User(None);
         let permissions = DocumentId::permissions(user.clone());
         if self.trust.read(&permissions).await?.is_some() {
@@ -91,7 +114,9 @@ impl FileDocuments {
         for id in sets.chain([permissions.clone()]) {
             let state = self.read(&id).await?;
             self.decide(&id, |record| {
-                if let Some(document) = &state.current {
+                if let Some(document) =
+                    state.current.as_ref().filter(|document| is_valid(&id, &document.bytes))
+                {
                     record.accept(id.owner.scope(), &document.bytes);
                 }
             })
@@ -124,6 +149,9 @@ impl FileDocuments {
 
     /// Reads the record and the file; `change` sees what is there before anything is decided.
     async fn current(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
+        if self.files.home.is_none() && id.owner == DocumentOwner::User(None) {
+            return Err(DocumentError::Unsupported);
+        }
         if let Some(record) = self.trust.read(id).await? {
             self.files.learn(id, record);
         }
@@ -167,7 +195,7 @@ impl Documents for FileDocuments {
         expected: Option<Digest>,
         bytes: &[u8],
     ) -> Result<Digest, DocumentError> {
-        let place = Place::of(&self.files.home, id)?;
+        let place = self.files.place(id)?;
         let bytes: Arc<[u8]> = bytes.into();
         let digest = Digest::of(&bytes);
         let staged = {
@@ -195,14 +223,26 @@ impl Documents for FileDocuments {
     }
 
     async fn reject(&self, id: &DocumentId, digest: Digest) -> Result<(), DocumentError> {
-        Place::of(&self.files.home, id)?;
+        self.files.place(id)?;
         self.decide(id, |record| record.reject(digest)).await
     }
 }
 
 impl Files {
+    fn place(&self, id: &DocumentId) -> Result<Place, DocumentError> {
+        Place::of(self.home.as_deref(), id)
+    }
+
     fn look(&self, id: &DocumentId) -> Result<Arc<DocumentState>, DocumentError> {
-        let place = Place::of(&self.home, id)?;
+        if self.home.is_none() && id.owner == DocumentOwner::User(None) {
+            return Ok(Arc::new(DocumentState::new("nowhere")));
+        }
+        let place = match self.place(id) {
+            Err(DocumentError::Malformed(problem)) => {
+                return Ok(Arc::new(DocumentState::new(crate::display(&id.name)).problem(*problem)));
+            }
+            place => place?,
+        };
         let stamp = place.stamp();
         if let Some(known) = self.known().get(id)
             && known.seen.still_holds(&stamp)
@@ -212,8 +252,8 @@ impl Files {
         let mut seen = Seen::read(&place);
         if let (DocumentOwner::Project(_), Some(stamp)) = (&id.owner, seen.stamp()) {
             let user = DocumentId::new(DocumentOwner::User(None), &*id.name);
-            let same = Place::of(&self.home, &user)?.stamp();
-            if same.is_ok_and(|user| user.is_some_and(|user| user.identity == stamp.identity)) {
+            let user = self.place(&user).ok().and_then(|user| user.stamp().ok()).flatten();
+            if user.is_some_and(|user| user.identity == stamp.identity) {
                 seen.content = Content::Refused("it is the file of the user, too; use two files".to_owned());
             }
         }
@@ -225,7 +265,7 @@ impl Files {
     }
 
     fn learn(&self, id: &DocumentId, record: TrustRecord) {
-        let Ok(place) = Place::of(&self.home, id) else { return };
+        let Ok(place) = self.place(id) else { return };
         let mut known = self.known();
         let known = known.entry(id.clone()).or_insert_with(|| Known::new(&place));
         // Of two answers under way the older one may come last.
@@ -241,7 +281,8 @@ impl Files {
 
     /// The ids of the rule sets that lie in the home.
     fn rule_sets(&self) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.home.join("config/rule-sets")) else { return Vec::new() };
+        let folder = self.home.as_ref().map(|home| home.join("config/rule-sets"));
+        let Some(Ok(entries)) = folder.map(std::fs::read_dir) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut ids: Vec<String> =
             names.filter_map(|name| Some(name.strip_suffix(".json")?.to_owned())).collect();
@@ -278,6 +319,14 @@ impl fmt::Debug for FileDocuments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileDocuments").field("home", &self.files.home).finish_non_exhaustive()
     }
+}
+
+/// Whether a person's document can be read as what its name says.
+fn is_valid(id: &DocumentId, bytes: &[u8]) -> bool {
+    if id.name.starts_with("rule-sets/") {
+        return RuleSet::parse(bytes).is_ok();
+    }
+    PolicyDocument::parse(id.owner.scope(), bytes).is_ok()
 }
 
 /// Runs what waits for a disk or a lock on a thread of its own: the caller's executor may have no other.

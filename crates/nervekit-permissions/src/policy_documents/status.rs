@@ -105,7 +105,16 @@ pub struct DocumentStatus {
 }
 
 impl DocumentStatus {
-    pub(super) fn of(id: DocumentId, state: &DocumentState) -> Self {
+    /// Describes a document in this state.
+    ///
+    /// ```
+    /// use nervekit_permissions::{DocumentId, DocumentOwner, DocumentState, DocumentStatus, Standing};
+    /// let id = DocumentId::permissions(DocumentOwner::User(None));
+    /// let status = DocumentStatus::of(id, &DocumentState::new("permissions.json"));
+    /// assert_eq!(status.standing, Standing::Absent);
+    /// ```
+    #[must_use]
+    pub fn of(id: DocumentId, state: &DocumentState) -> Self {
         let scope = id.owner.scope();
         let parse = |bytes: &[u8]| PolicyDocument::parse(scope, bytes);
         let (standing, problem, now) = match (&state.current, &state.problem) {

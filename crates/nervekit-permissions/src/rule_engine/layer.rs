@@ -9,12 +9,12 @@ use crate::evidence::IgnoredDocument;
 /// A document as versions that all have to agree: a call is decided under each, and the strictest decision
 /// counts. So a change, whatever it is, never widens anything, and what restricts in any version binds.
 #[derive(Clone, Debug)]
-pub(super) struct Layer {
+pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
     pub(super) versions: Vec<Option<Arc<PolicyDocument>>>,
     /// Set when what was accepted last cannot be read by this program: then every call asks.
     pub(super) unknown: bool,
-    pub(super) notices: Vec<IgnoredDocument>,
+    pub(crate) notices: Vec<IgnoredDocument>,
 }
 
 impl Layer {
@@ -34,7 +34,7 @@ impl Layer {
     /// (of a user's document, nothing of an untrusted project's one); and the restrictions of both with the
     /// allows that both have. The third one keeps a restriction in force that an allow of its own document lifts,
     /// when the other version does not know that allow.
-    pub(super) fn read(scope: DocumentScope, state: &DocumentState) -> Self {
+    pub(crate) fn read(scope: DocumentScope, state: &DocumentState) -> Self {
         let mut layer = Self { versions: Vec::new(), unknown: false, notices: Vec::new() };
         let mut notice = |what: String| {
             layer.notices.push(IgnoredDocument::new(scope, &*state.place, what));

@@ -21,9 +21,17 @@ impl Actor {
     pub(super) async fn finish(&mut self, done: Done) -> Result<(), Failure> {
         match done {
             Done::Answer { turn_id, attempt, answer } => self.finish_request(turn_id, attempt, *answer).await,
+            Done::Remembered { call, remembered } => {
+                self.live.calls.remove(&call);
+                self.with_call(call, |draft, planner, call| {
+                    plan::remembered(draft, planner, call, &remembered);
+                })
+                .await
+            }
             Done::Judged { call, result } => self.finish_judged(call, *result).await,
             Done::Cleared { call, result } => match *result {
                 Ok(cleared) => {
+                    self.show_problems(&cleared.evaluation.evidence);
                     if self.live.calls.get(&call) == Some(&Activity::Deciding) {
                         self.live.calls.insert(call, Activity::Cleared);
                         self.cleared.insert(call, cleared);
@@ -60,6 +68,9 @@ impl Actor {
 
     async fn take_message(&mut self, prepared: Prepared) -> Result<(), Failure> {
         let Prepared { proposal, evaluations } = prepared;
+        if let Some((_, evaluation)) = evaluations.last_key_value() {
+            self.show_problems(&evaluation.evidence);
+        }
         let took = self
             .commit_with(super::commit::Patience::Wait, |draft, planner| {
                 Ok(plan::message(draft, planner, &proposal))
@@ -132,6 +143,7 @@ impl Actor {
             Err(settlement) => return self.settle_decided(id, settlement).await,
         };
         self.live.calls.remove(&id);
+        self.show_problems(&evaluation.evidence);
         self.with_call(id, |draft, planner, call| {
             if call.state == CallState::Supervising {
                 plan::judged(draft, planner, call, &evaluation.evidence);

@@ -173,6 +173,17 @@ impl Actor {
                 })
                 .await
             }
+            Command::RevokeRule { rule, .. } => {
+                self.commit_command(request, |draft, _| {
+                    let found = plan::revoke(draft, rule)?;
+                    Ok(CommandOutcome::RuleRevoked { found })
+                })
+                .await
+            }
+            Command::TrustPolicy { .. } | Command::RejectPolicy { .. } => {
+                let words = "the rules of a conversation are in force as they are: revoke single ones";
+                Err(Failure::Refused(CommandError::invalid(words)))
+            }
             Command::CreateProject(_) | Command::CreateConversation(_) => {
                 Err(Failure::Refused(CommandError::invalid("this command belongs to no conversation")))
             }

@@ -152,7 +152,8 @@ impl Actor {
     ) -> Result<(T, Change), Failure> {
         let role = if foreign { Role::Mailbox } else { Role::Owner };
         let mut draft = Draft::new(&self.rows, role, self.core.now());
-        let answer = plan(&mut draft, &self.core.planner()).map_err(Failure::Refused)?;
+        let planner = self.core.planner(self.core.keeps(self.project.directory.as_deref()));
+        let answer = plan(&mut draft, &planner).map_err(Failure::Refused)?;
         if foreign {
             if draft.needs_owner() {
                 return Err(Failure::Store(self.held()));

@@ -7,12 +7,14 @@ use nervekit_types::ToolCallId;
 
 use super::{Actor, Done, Failure, RunningCall};
 use crate::event::{CallOutcome, ExecutionState, FailureReason};
+use crate::interaction::Remembered;
 use crate::runtime::execute::{self, Cleared, Ran, Work};
 use crate::runtime::machine::{Activity, Step};
 use crate::runtime::plan::{self, Settlement};
 use crate::runtime::projection::Projection;
 use crate::runtime::propose::CallScope;
 use crate::runtime::request::{Answer, TurnSnapshot, request};
+use crate::runtime::supervisor::guard;
 use crate::store::Draft;
 use crate::tool_call::{CallState, ToolCall};
 
@@ -73,6 +75,10 @@ impl Actor {
                 Ok(())
             }
             Step::Effect(id) => self.with_call(id, plan::effect).await,
+            Step::Remember(id) => {
+                self.remember(id);
+                Ok(())
+            }
             Step::ActOnAnswer(id) => {
                 self.with_call(id, plan::act_on_answer).await?;
                 // A person carries the execution on.
@@ -291,6 +297,22 @@ impl Actor {
         let task = self.tasks.spawn_on(task, &self.core.runtime);
         self.live.calls.insert(id, Activity::Running);
         self.running.insert(id, RunningCall { attempt, cancellation, task });
+    }
+
+    /// Saves the rule that a person wants kept of an answer.
+    fn remember(&mut self, id: ToolCallId) {
+        let Some(call) = self.call(id) else { return };
+        self.live.calls.insert(id, Activity::Remembering);
+        let (core, project) = (self.core.clone(), self.project.clone());
+        let save = async move {
+            let saved = guard(core.remember(&call, project.directory.as_deref())).await;
+            let remembered = saved.unwrap_or_else(|panic| {
+                tracing::error!(%panic, "saving a rule panicked");
+                Remembered::Failed { problem: "saving the rule failed".to_owned() }
+            });
+            Done::Remembered { call: id, remembered: Box::new(remembered) }
+        };
+        self.tasks.spawn_on(save, &self.core.runtime);
     }
 
     /// Tells an executor to stop; after the grace period it is dropped.

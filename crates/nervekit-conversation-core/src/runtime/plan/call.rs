@@ -28,6 +28,8 @@ pub(crate) struct Settlement {
     pub(crate) busy: Duration,
     /// Set when it was denied because no person could be asked.
     pub(crate) unattended: bool,
+    /// What refused it when it was about to begin.
+    pub(crate) dispatch: Option<Arc<Evidence>>,
 }
 
 impl Settlement {
@@ -43,6 +45,7 @@ impl Settlement {
             files: Vec::new(),
             busy: Duration::ZERO,
             unattended: false,
+            dispatch: None,
         }
     }
 
@@ -63,6 +66,11 @@ impl Settlement {
     /// A call that a rule refused.
     pub(crate) fn denied(evidence: &Evidence) -> Self {
         Self::new(CallOutcome::Denied, format!("Denied: {}", evidence.reason))
+    }
+
+    /// A call that a rule refused when it was about to begin.
+    pub(crate) fn denied_at_dispatch(evidence: &Arc<Evidence>) -> Self {
+        Self { dispatch: Some(Arc::clone(evidence)), ..Self::denied(evidence) }
     }
 }
 
@@ -104,9 +112,9 @@ fn unattended_words(evidence: &Evidence) -> String {
 fn approval(draft: &Draft<'_>, planner: &Planner<'_>, call: &ToolCall, evidence: &Evidence) -> Interaction {
     let mut suggested = evidence.suggestions.clone();
     for suggestion in &mut suggested {
-        suggestion.scopes.retain(|scope| matches!(scope, GrantScope::Once | GrantScope::Conversation));
+        suggestion.scopes.retain(|scope| planner.keeps.keeps(*scope));
     }
-    suggested.retain(|suggestion| suggestion.scopes.contains(&GrantScope::Conversation));
+    suggested.retain(|suggestion| suggestion.scopes.iter().any(|scope| *scope != GrantScope::Once));
     let rememberable = evidence.rememberable() && !suggested.is_empty();
     Interaction {
         id: InteractionId::next(planner.ids),
@@ -366,6 +374,7 @@ pub(super) fn append_response(
         user: settlement.user,
         supervision: call.supervision.clone(),
         resolution: call.resolution.clone(),
+        dispatch: settlement.dispatch,
         complete: settlement.complete,
         attachments: settlement.attachments,
         attempts: call.claim.as_ref().map_or(0, |claim| claim.attempt),

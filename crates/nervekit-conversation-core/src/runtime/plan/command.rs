@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nervekit_permissions::{
-    Decision, DocumentChange, DocumentScope, Grant, GrantScope, PermissionEngine, PolicyDocument,
+    Decision, DocumentChange, DocumentError, DocumentProblem, DocumentScope, Grant, GrantError, GrantScope,
+    PermissionEngine, PolicyDocument, SuggestedRule,
 };
 use nervekit_types::{EventId, ExecutionId, InteractionId, Principal, PrincipalKind, ToolCallId};
 
@@ -12,7 +13,7 @@ use super::{Planner, input};
 use crate::command::CommandOutcome;
 use crate::error::{CommandError, Subject};
 use crate::event::{CallOutcome, EventPayload, ExecutionState, InterventionKind, UserIntervention};
-use crate::interaction::{InteractionKind, Remember, Resolution, Resolved};
+use crate::interaction::{InteractionKind, Remember, Remembered, Resolution, Resolved};
 use crate::runtime::projection::Tail;
 use crate::store::{Draft, NewEvent, Role};
 use crate::tool_call::{CallState, ToolCall};
@@ -138,16 +139,18 @@ pub(crate) fn resolve(
     {
         return Err(CommandError::Stale { current: Box::new(interaction) });
     }
-    if let Resolution::Approve { remember: Some(how), .. } | Resolution::Deny { remember: Some(how), .. } =
-        resolution
-    {
-        remember(draft, engine, &call, &interaction.kind, how, resolution)?;
-    }
+    let remembered = match resolution {
+        Resolution::Approve { remember: Some(how), .. } | Resolution::Deny { remember: Some(how), .. } => {
+            remember(draft, planner, engine, &call, &interaction.kind, how, resolution)?
+        }
+        _ => None,
+    };
     call.resolution = Some(Resolved {
         interaction_id: id,
         resolution: resolution.clone(),
         by: principal.clone(),
         at: draft.now(),
+        remembered,
     });
     let call_id = call.id;
     draft.put_call(call.clone());
@@ -157,8 +160,11 @@ pub(crate) fn resolve(
     Ok(call_id)
 }
 
-/// Lets the answer that a call has got take effect.
+/// Lets the answer that a call has got take effect, unless it is to be saved first.
 pub(crate) fn act_on_answer(draft: &mut Draft<'_>, planner: &Planner<'_>, call: &ToolCall) {
+    if call.unsaved().is_some() {
+        return;
+    }
     let resolved = call.resolution.clone().filter(|_| call.is_answered());
     let Some(resolved) = resolved.filter(|_| goes_on(draft, call)) else { return };
     tell_resumed(draft, planner);
@@ -207,56 +213,122 @@ fn check_kind(kind: &InteractionKind, resolution: &Resolution) -> Result<(), Com
     Err(CommandError::invalid(format!("`{}` does not resolve this request; {wanted}", resolution.kind())))
 }
 
-/// Puts the remembered rule into the conversation's overlay, in the batch of the resolution.
+/// What becomes of an answer that is to be remembered: a rule of the conversation is written in the batch of the
+/// resolution; one for another document is put on record there, and saved before anything else happens to the call.
+/// What can never be saved is refused.
 fn remember(
     draft: &mut Draft<'_>,
+    planner: &Planner<'_>,
     engine: &dyn PermissionEngine,
     call: &ToolCall,
     kind: &InteractionKind,
     how: &Remember,
     resolution: &Resolution,
-) -> Result<(), CommandError> {
+) -> Result<Option<Remembered>, CommandError> {
     let InteractionKind::Approval { suggested, rememberable } = kind else {
         return Err(CommandError::invalid("an answer to a question cannot be remembered"));
     };
-    if how.scope == GrantScope::Once {
-        return Ok(());
+    if how.scope == GrantScope::Once && !how.guardrail {
+        return Ok(None);
     }
-    if !rememberable || how.scope != GrantScope::Conversation {
-        return Err(CommandError::invalid(
-            "this can only be decided for this once, or for the conversation if rules \
-                                          are suggested",
-        ));
+    if !rememberable {
+        return Err(CommandError::invalid("this can only be decided for this once"));
     }
     let Some(suggestion) = suggested.get(how.suggestion) else {
-        return Err(CommandError::invalid(format!(
-            "there is no suggestion {}; {} are offered",
-            how.suggestion,
-            suggested.len()
-        )));
+        let words = format!("there is no suggestion {}; {} are offered", how.suggestion, suggested.len());
+        return Err(CommandError::invalid(words));
     };
-    let Some(evidence) = call.supervision.clone() else {
-        return Err(CommandError::invalid("the call was never judged, so nothing can be remembered of it"));
+    if !planner.keeps.keeps(how.scope) {
+        return Err(CommandError::invalid(
+            "this core keeps no document of that scope; choose one that is offered",
+        ));
+    }
+    let grant = grant(call, suggestion, how, resolution).ok_or_else(|| {
+        CommandError::invalid("the call was never judged, so nothing can be remembered of it")
+    })?;
+    match engine.plan_grant(grant.clone()) {
+        // The document is looked at when the rule is saved.
+        Ok(_) => {}
+        Err(error) if error.stands() => return Ok(Some(Remembered::Failed { problem: error.to_string() })),
+        Err(error) => return Err(CommandError::invalid(format!("this cannot be remembered: {error}"))),
+    }
+    if how.scope != GrantScope::Conversation {
+        return Ok(Some(Remembered::Pending { rule: Box::new(suggestion.clone()) }));
+    }
+    Ok(Some(match remember_here(draft, engine, grant) {
+        Ok(rule) => Remembered::Saved { rule },
+        Err(problem) => Remembered::Failed { problem },
+    }))
+}
+
+/// The grant that a person's answer asks for.
+pub(crate) fn grant(
+    call: &ToolCall,
+    suggestion: &SuggestedRule,
+    how: &Remember,
+    resolution: &Resolution,
+) -> Option<Grant> {
+    let decision = match resolution {
+        Resolution::Approve { .. } if how.guardrail => Decision::Prompt,
+        Resolution::Approve { .. } => Decision::Allow,
+        _ => Decision::Deny,
     };
-    let decision =
-        if matches!(resolution, Resolution::Approve { .. }) { Decision::Allow } else { Decision::Deny };
-    let mut grant = Grant::new(evidence, suggestion.clone(), decision, how.scope);
+    let grant = Grant::new(call.supervision.clone()?, suggestion.clone(), decision, how.scope);
+    Some(if how.guardrail { grant.guardrail() } else { grant })
+}
+
+/// Puts a rule into the document of the conversation and returns its id, or says why not.
+fn remember_here(
+    draft: &mut Draft<'_>,
+    engine: &dyn PermissionEngine,
+    mut grant: Grant,
+) -> Result<String, String> {
     if let Some(bytes) = draft.document(PERMISSIONS) {
-        let document = PolicyDocument::parse(DocumentScope::Conversation, bytes).map_err(|error| {
-            CommandError::invalid(format!("the conversation's rules cannot be read: {error}"))
-        })?;
+        let document = PolicyDocument::parse(DocumentScope::Conversation, bytes)
+            .map_err(|error| format!("the conversation's rules cannot be read: {error}"))?;
         grant = grant.document(document);
     }
-    match engine.plan_grant(grant) {
-        Ok(DocumentChange::Replace { document, .. }) => {
-            let bytes = serde_json::to_vec_pretty(&document)
-                .map_err(|error| CommandError::invalid(format!("the rule cannot be written: {error}")))?;
-            draft.put_document(PERMISSIONS, bytes);
-            Ok(())
+    match engine.plan_grant(grant).map_err(|error| error.to_string())? {
+        DocumentChange::Replace { document, rule, .. } => {
+            draft.put_document(PERMISSIONS, written(&document).map_err(|error| error.to_string())?);
+            Ok(rule)
         }
-        Ok(_) => Ok(()),
-        Err(error) => Err(CommandError::invalid(format!("this cannot be remembered: {error}"))),
+        _ => Err("the permission engine has nothing to write".to_owned()),
     }
+}
+
+/// Takes a rule out of the conversation's document; says whether it was there.
+pub(crate) fn revoke(draft: &mut Draft<'_>, rule: &str) -> Result<bool, CommandError> {
+    let Some(bytes) = draft.document(PERMISSIONS) else { return Ok(false) };
+    let mut document = PolicyDocument::parse(DocumentScope::Conversation, bytes).map_err(GrantError::from)?;
+    if document.remove(rule).is_none() {
+        return Ok(false);
+    }
+    draft.put_document(PERMISSIONS, written(&document)?);
+    Ok(true)
+}
+
+fn written(document: &PolicyDocument) -> Result<Vec<u8>, GrantError> {
+    let bytes = serde_json::to_vec_pretty(document).map_err(DocumentProblem::from);
+    Ok(bytes.map_err(DocumentError::from)?)
+}
+
+/// Takes in what became of a rule that was to be saved; then the answer takes effect.
+pub(crate) fn remembered(
+    draft: &mut Draft<'_>,
+    planner: &Planner<'_>,
+    call: &ToolCall,
+    remembered: &Remembered,
+) {
+    if call.unsaved().is_none() {
+        return;
+    }
+    let mut call = call.clone();
+    if let Some(resolved) = &mut call.resolution {
+        resolved.remembered = Some(remembered.clone());
+    }
+    draft.put_call(call.clone());
+    act_on_answer(draft, planner, &call);
 }
 
 /// Tells that a waiting execution goes on.

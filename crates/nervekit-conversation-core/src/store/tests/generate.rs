@@ -27,7 +27,9 @@ use crate::event::{
     UserIntervention, UserMessageEvent,
 };
 use crate::input::{DeliveryTarget, Image, InputFate, InputSource, QueuedInput};
-use crate::interaction::{Interaction, InteractionKind, Question, Remember, Resolution, Resolved};
+use crate::interaction::{
+    Interaction, InteractionKind, Question, Remember, Remembered, Resolution, Resolved,
+};
 use crate::store::record::{CHAIN_START, IndexEntry};
 use crate::store::row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, TrustRow};
 use crate::tool_call::{CallState, Claim, ToolCall, TurnSettings};
@@ -283,7 +285,7 @@ impl Dice {
     }
 
     pub(in crate::store) fn outcome(&mut self) -> OutcomeRow {
-        let outcome = match self.below(13) {
+        let outcome = match self.below(16) {
             0 => CommandOutcome::ProjectCreated { project_id: self.id() },
             1 => CommandOutcome::ConversationCreated { conversation_id: self.id() },
             2 => CommandOutcome::Configured,
@@ -296,6 +298,9 @@ impl Dice {
             9 => CommandOutcome::Resumed,
             10 => CommandOutcome::Stopped { execution_id: self.id() },
             11 => CommandOutcome::NothingToStop,
+            12 => CommandOutcome::PolicyTrusted,
+            13 => CommandOutcome::PolicyRejected,
+            14 => CommandOutcome::RuleRevoked { found: self.bool() },
             _ => CommandOutcome::Continued { execution_id: self.id() },
         };
         OutcomeRow { command_id: self.id(), request: self.digest(), outcome }
@@ -376,7 +381,16 @@ impl Dice {
     }
 
     fn remember(&mut self) -> Remember {
-        Remember { scope: self.scope(), suggestion: usize::try_from(self.below(9)).unwrap() }
+        let suggestion = usize::try_from(self.below(9)).unwrap();
+        Remember { scope: self.scope(), suggestion, guardrail: self.bool() }
+    }
+
+    fn remembered(&mut self) -> Remembered {
+        match self.below(3) {
+            0 => Remembered::Pending { rule: Box::new(self.suggestion()) },
+            1 => Remembered::Saved { rule: self.text() },
+            _ => Remembered::Failed { problem: self.text() },
+        }
     }
 
     fn resolved(&mut self) -> Resolved {
@@ -386,7 +400,9 @@ impl Dice {
             2 => Resolution::Answer { text: self.text() },
             _ => Resolution::Cancel,
         };
-        Resolved { interaction_id: self.id(), resolution, by: self.principal(), at: self.moment() }
+        let remembered = self.maybe(Self::remembered);
+        let (by, at) = (self.principal(), self.moment());
+        Resolved { interaction_id: self.id(), resolution, by, at, remembered }
     }
 
     fn interaction(&mut self) -> Interaction {
@@ -574,6 +590,7 @@ impl Dice {
                 user: self.projection(),
                 supervision: self.maybe(Self::evidence).map(Into::into),
                 resolution: self.maybe(Self::resolved),
+                dispatch: self.maybe(Self::evidence).map(Into::into),
                 complete: self.maybe(Self::id),
                 attachments: self.list(2, Self::attachment),
                 attempts: self.small(),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::{DocumentId, DocumentOwner};
-use crate::error::DocumentError;
+use crate::error::{DocumentError, DocumentProblem};
 use crate::path::{EntryKind, Folder, Stamp, refused, walk};
 
 /// The file of a document.
@@ -20,12 +20,17 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(home: &Path, id: &DocumentId) -> Result<Self, DocumentError> {
-        let (base, top, personal) = match &id.owner {
-            DocumentOwner::User(None) => (home, "", true),
-            DocumentOwner::Project(folder) => (folder.as_path(), ".nerve", false),
+    pub(super) fn of(home: Option<&Path>, id: &DocumentId) -> Result<Self, DocumentError> {
+        let (base, top, personal) = match (&id.owner, home) {
+            (DocumentOwner::User(None), Some(home)) => (home, "", true),
+            (DocumentOwner::Project(folder), Some(home)) if home.starts_with(folder) => {
+                let what =
+                    "the home lies inside of this project, so the documents of the project do not count";
+                return Err(DocumentProblem::new(what).into());
+            }
+            (DocumentOwner::Project(folder), _) => (folder.as_path(), ".nerve", false),
             // Several people, and conversations, need a store.
-            DocumentOwner::User(Some(_)) | DocumentOwner::Conversation(_) => {
+            (DocumentOwner::User(_) | DocumentOwner::Conversation(_), _) => {
                 return Err(DocumentError::Unsupported);
             }
         };

@@ -23,7 +23,9 @@ use crate::event::{
     UserIntervention, UserMessageEvent,
 };
 use crate::input::{DeliveryTarget, Image, InputFate, InputSource};
-use crate::interaction::{Interaction, InteractionKind, Question, Remember, Resolution, Resolved};
+use crate::interaction::{
+    Interaction, InteractionKind, Question, Remember, Remembered, Resolution, Resolved,
+};
 use crate::store::tests::AnyId;
 use crate::tool_call::{CallState, Claim, TurnSettings};
 
@@ -78,8 +80,9 @@ variants! {
     outcome CommandOutcome {
         ProjectCreated { .. }, ConversationCreated { .. }, Configured, TitleSet, InputAccepted { .. },
         InputCancelled { .. }, InputNotCancelled { .. }, Resolved { .. }, Paused, Resumed, Stopped { .. },
-        NothingToStop, Continued { .. }
+        NothingToStop, Continued { .. }, PolicyTrusted, PolicyRejected, RuleRevoked { .. }
     }
+    remembered Remembered { Pending { .. }, Saved { .. }, Failed { .. } }
     call_state CallState { Supervising, AwaitingApproval, Ready, Running, AwaitingInput }
     interaction InteractionKind { Approval { .. }, Question(_) }
     resolution Resolution { Approve { .. }, Deny { .. }, Answer { .. }, Cancel }
@@ -129,7 +132,8 @@ fn evidence() -> Evidence {
 
 fn resolved(fixtures: &mut Fixtures, resolution: Resolution) -> Resolved {
     self::resolution(fixtures, &resolution);
-    Resolved { interaction_id: id(41), resolution, by: Principal::person("alice"), at: at(5) }
+    let by = Principal::person("alice");
+    Resolved { interaction_id: id(41), resolution, by, at: at(5), remembered: None }
 }
 
 fn interaction_of(fixtures: &mut Fixtures, kind: InteractionKind) -> Interaction {
@@ -206,7 +210,7 @@ fn calls(fixtures: &mut Fixtures) {
         interaction: Some(interaction_of(fixtures, approval)),
         ..call(CallState::AwaitingApproval)
     };
-    let remember = Some(Remember { scope: GrantScope::Conversation, suggestion: 0 });
+    let remember = Some(Remember::conversation(0));
     let approved = Resolution::Approve { digest: Digest::of("shown"), remember };
     let ready = ToolCall { resolution: Some(resolved(fixtures, approved)), ..call(CallState::Ready) };
     let process = ProcessRef::new("build-7", "3f0c", 4711, 4711, 123_456);
@@ -219,6 +223,22 @@ fn calls(fixtures: &mut Fixtures) {
     let answer = resolved(fixtures, Resolution::Answer { text: "8080".to_owned() });
     let awaiting_input =
         ToolCall { interaction: Some(asked), resolution: Some(answer), ..call(CallState::AwaitingInput) };
+    for value in [
+        Remembered::Pending { rule: Box::new(suggestion()) },
+        Remembered::Saved { rule: "grant-1".to_owned() },
+        Remembered::Failed { problem: "the document is malformed".to_owned() },
+    ] {
+        self::remembered(fixtures, &value);
+        let name = match value {
+            Remembered::Pending { .. } => "remember_pending",
+            Remembered::Saved { .. } => "remember_saved",
+            Remembered::Failed { .. } => "remember_failed",
+        };
+        let how = Remember::new(GrantScope::User, 1).guardrail();
+        let resolution = Resolution::Deny { message: None, remember: Some(how) };
+        let resolved = Resolved { remembered: Some(value), ..resolved(fixtures, resolution) };
+        fixtures.add(name, ToolCall { resolution: Some(resolved), ..call(CallState::AwaitingApproval) });
+    }
     let named = [
         ("supervising", supervising),
         ("awaiting_approval", awaiting_approval),
@@ -426,6 +446,9 @@ fn inputs(fixtures: &mut Fixtures) {
         CommandOutcome::Stopped { execution_id: id(11) },
         CommandOutcome::NothingToStop,
         CommandOutcome::Continued { execution_id: id(11) },
+        CommandOutcome::PolicyTrusted,
+        CommandOutcome::PolicyRejected,
+        CommandOutcome::RuleRevoked { found: true },
     ] {
         outcome(fixtures, &value);
         let name = value.kind();
@@ -499,6 +522,7 @@ fn messages(fixtures: &mut Fixtures) {
         user: UserProjection::text("read a.png"),
         supervision: Some(evidence().into()),
         resolution: None,
+        dispatch: None,
         complete: Some(id(31)),
         attachments: vec![Attachment::new(AssetFacts::new(id(32), 17, at(0)), AssetCategory::Image, "a.png")],
         attempts: 1,
@@ -518,6 +542,12 @@ fn messages(fixtures: &mut Fixtures) {
         let name = format!("tool_call_response_{value}");
         event(fixtures, &name, EventPayload::ToolCallResponse(Box::new(response)));
     }
+    let refused = ToolCallResponse {
+        outcome: CallOutcome::Denied,
+        dispatch: Some(evidence().into()),
+        ..response.clone()
+    };
+    event(fixtures, "tool_call_response_refused", EventPayload::ToolCallResponse(Box::new(refused)));
     let direct = ToolCallResponse {
         provider_call_id: None,
         origin: CallOrigin::User,

@@ -188,6 +188,11 @@ enum CommandOutcome {
         #[serde(with = "InputFate")]
         fate: input::InputFate,
     },
+    PolicyTrusted,
+    PolicyRejected,
+    RuleRevoked {
+        found: bool,
+    },
     Resolved {
         call_id: ToolCallId,
     },

@@ -139,6 +139,8 @@ struct ToolCallResponse {
     #[serde(with = "Maybe::<Resolved>", default, skip_serializing_if = "Option::is_none")]
     resolution: Option<interaction::Resolved>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dispatch: Option<Arc<Evidence>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     complete: Option<AssetId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attachments: Vec<Attachment>,

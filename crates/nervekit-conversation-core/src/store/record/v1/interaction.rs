@@ -57,6 +57,16 @@ pub(super) struct Resolved {
     by: Principal,
     #[serde(with = "Millis")]
     at: Timestamp,
+    #[serde(with = "Maybe::<Remembered>", default, skip_serializing_if = "Option::is_none")]
+    remembered: Option<interaction::Remembered>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "interaction::Remembered", rename_all = "snake_case", deny_unknown_fields)]
+enum Remembered {
+    Pending { rule: Box<SuggestedRule> },
+    Saved { rule: String },
+    Failed { problem: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,10 +94,13 @@ enum Resolution {
 struct Remember {
     scope: GrantScope,
     suggestion: usize,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    guardrail: bool,
 }
 
 forms! {
     Interaction = interaction::Interaction;
     Resolved = interaction::Resolved;
     Remember = interaction::Remember;
+    Remembered = interaction::Remembered;
 }
