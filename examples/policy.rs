@@ -40,6 +40,8 @@ usage: policy COMMAND [OPTIONS]
       --mode MODE         coding (default), planning
       --origin WHO        model (default), user
       --cwd DIR           where relative paths of the call start (default: the project)
+      --conversation ID   as a call of this conversation: with its rules, and its project, rule set, mode and folder
+                          where no other is given
   trust status      show whether a document counts, and what it makes automatic
   trust accept      accept the version that was shown: exactly the bytes with this digest
       --digest DIGEST     the digest that `trust status` shows
@@ -47,7 +49,7 @@ usage: policy COMMAND [OPTIONS]
   accept-user       accept the version of the person's document that was shown, like `trust accept --scope user`
       --digest DIGEST     the digest that `trust status --scope user` shows
   grant             list the rules that would answer a call that asks; with `--suggestion`, save one of them
-      --tool … --cwd      the call, as for `explain`
+      --tool … --cwd      the call, as for `explain`, but of no conversation
       --suggestion N      which one
       --scope S           for whom: project, user
       --deny              refuse from now on, instead of allowing

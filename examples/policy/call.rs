@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
 
 use nervekit::Tool;
+use nervekit::conversation::{ConversationConfig, StoredConversation};
+use nervekit::harness::ModelSelection;
 use nervekit::permissions::{
     CallOrigin, Decision, DocumentScope, EffectiveArguments, Evidence, Grant, GrantScope, Mode,
     PermissionEngine as _, ProposedCall, RuleEngine, RuleEvidence, SuggestedRule, display,
 };
 use nervekit::tools::{Catalog, Effective, catalog};
+use nervekit::types::ConversationId;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,10 +40,19 @@ struct Explanation<'e> {
 }
 
 pub(crate) async fn explain(given: &Given) -> Result<String, Failure> {
-    let wanted = Wanted::of(given)?;
-    let place = Place::open(given, true).await?;
-    let engine = place.engine(&wanted.rule_set).await?;
+    let mut wanted = Wanted::of(given)?;
+    let conversation: Option<ConversationId> = given.parsed("--conversation")?;
+    let names_project = conversation.is_none() || given.path("--project").is_some();
+    let mut place = Place::open(given, names_project).await?;
+    if let Some(id) = conversation {
+        let stored = place.conversation(id).await?;
+        if let Some(project) = stored.directory.as_deref().filter(|_| !names_project) {
+            place = place.in_project(project)?;
+        }
+        wanted.conversation = Some((id, stored));
+    }
     let call = wanted.call(&place);
+    let engine = place.engine(&call.rule_set).await?;
     let evaluation = engine.evaluate(call.clone());
     let explanation = Explanation {
         evidence: &evaluation.evidence,
@@ -63,8 +76,9 @@ pub(crate) async fn grant(given: &Given) -> Result<String, Failure> {
         (false, false) => Decision::Allow,
     };
     let place = Place::open(given, true).await?;
-    let engine = place.engine(&wanted.rule_set).await?;
-    let evidence = engine.evaluate(wanted.call(&place)).evidence;
+    let call = wanted.call(&place);
+    let engine = place.engine(&call.rule_set).await?;
+    let evidence = engine.evaluate(call).evidence;
     if evidence.suggestions.is_empty() {
         let word = match evidence.decision {
             Decision::Allow => "is allowed already",
@@ -139,10 +153,11 @@ fn scopes(suggestion: &SuggestedRule) -> String {
 struct Wanted {
     tool: Tool,
     effective: Effective,
-    rule_set: String,
-    mode: Mode,
+    rule_set: Option<String>,
+    mode: Option<Mode>,
     origin: CallOrigin,
-    working_directory: Option<std::path::PathBuf>,
+    working_directory: Option<PathBuf>,
+    conversation: Option<(ConversationId, StoredConversation)>,
 }
 
 impl Wanted {
@@ -162,8 +177,6 @@ impl Wanted {
         let arguments = EffectiveArguments::parse(&arguments).map_err(|error| wrong(&error))?;
         let effective = tool.effective(&arguments).map_err(|error| wrong(&error))?;
         let mode = given.choice("--mode", &[("coding", Mode::Coding), ("planning", Mode::Planning)])?;
-        let mode = mode.unwrap_or(Mode::Coding);
-        let default = if mode == Mode::Planning { "planning" } else { "supervised" };
         let origin = given.choice("--origin", &[("model", CallOrigin::Model), ("user", CallOrigin::User)])?;
         let cwd = given.path("--cwd").map(|folder| {
             let shown = display(&folder.to_string_lossy());
@@ -173,20 +186,28 @@ impl Wanted {
         Ok(Self {
             tool: tool.clone(),
             effective,
-            rule_set: given.text("--rule-set")?.unwrap_or_else(|| default.to_owned()),
+            rule_set: given.text("--rule-set")?,
             mode,
             origin: origin.unwrap_or(CallOrigin::Model),
             working_directory: cwd.transpose()?,
+            conversation: None,
         })
     }
 
-    /// The call as a conversation in this project would make it.
+    /// The call as the conversation would make it, or a new one in this project.
     fn call(&self, place: &Place) -> ProposedCall {
+        let stored = self.conversation.as_ref().map(|(_, stored)| stored);
+        let mut config = match stored {
+            Some(stored) => (*stored.config).clone(),
+            // Which model asks makes no difference.
+            None => ConversationConfig::new(ModelSelection::new("", "")),
+        };
+        config.mode = self.mode.unwrap_or(config.mode);
+        let rule_set = self.rule_set.as_deref().unwrap_or_else(|| config.selected_rule_set());
         let arguments = self.effective.arguments.clone();
         let targets = self.tool.targets(&arguments);
-        let mut call =
-            ProposedCall::new(self.tool.descriptor().clone(), arguments, self.origin, &*self.rule_set)
-                .mode(self.mode);
+        let mut call = ProposedCall::new(self.tool.descriptor().clone(), arguments, self.origin, rule_set)
+            .mode(config.mode);
         if !targets.is_empty() {
             call = call.targets(targets);
         }
@@ -194,10 +215,17 @@ impl Wanted {
         if let Some(project) = project {
             call = call.project(project);
         }
-        match self.working_directory.as_deref().or(project) {
-            Some(folder) => call.working_directory(folder),
-            None => call,
+        let folder = self.working_directory.as_deref().or(config.working_directory.as_deref()).or(project);
+        if let Some(folder) = folder {
+            call = call.working_directory(folder);
         }
+        if let Some((id, stored)) = &self.conversation {
+            call = call.conversation(*id);
+            if let Some(rules) = &stored.rules {
+                call = call.conversation_document(rules.clone());
+            }
+        }
+        call
     }
 }
 

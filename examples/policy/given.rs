@@ -23,7 +23,17 @@ const COMMANDS: [Command; 9] = [
     Command { name: "validate", values: &["--scope"], switches: &[], words: Some("FILE") },
     Command {
         name: "explain",
-        values: &["--home", "--project", "--tool", "--args", "--rule-set", "--mode", "--origin", "--cwd"],
+        values: &[
+            "--home",
+            "--project",
+            "--conversation",
+            "--tool",
+            "--args",
+            "--rule-set",
+            "--mode",
+            "--origin",
+            "--cwd",
+        ],
         switches: &[],
         words: None,
     },

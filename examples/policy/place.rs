@@ -1,15 +1,17 @@
 //! The documents of a person and a project, and what was decided about them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nervekit::Folders;
-use nervekit::conversation::{BackendError, StoredTrust};
+use nervekit::conversation::{BackendError, StoredConversation, StoredTrust};
 use nervekit::permissions::{
     DocumentError, DocumentId, DocumentOwner, DocumentScope, Documents as _, FileDocuments, PolicyDocuments,
     RuleEngine, display,
 };
 use nervekit::store::RedbBackend;
+use nervekit::types::ConversationId;
 
 use super::Failure;
 use super::given::Given;
@@ -22,6 +24,7 @@ pub(crate) struct Place {
     pub(crate) folders: Folders,
     pub(crate) documents: FileDocuments,
     pub(crate) policies: PolicyDocuments,
+    backend: Arc<RedbBackend>,
 }
 
 impl Place {
@@ -38,11 +41,25 @@ impl Place {
             )),
             other => Failure::refused(other),
         })?;
-        let trust = StoredTrust::open(backend).await.map_err(Failure::refused)?;
+        let backend = Arc::new(backend);
+        let trust = StoredTrust::open(backend.clone()).await.map_err(Failure::refused)?;
         let documents = FileDocuments::new(folders.home(), trust);
         documents.adopt().await.map_err(Failure::refused)?;
         let policies = PolicyDocuments::new(documents.clone());
-        Ok(Self { folders, documents, policies })
+        Ok(Self { folders, documents, policies, backend })
+    }
+
+    /// A conversation that is kept here. Looking at it changes nothing: what it left unfinished is for a host.
+    pub(crate) async fn conversation(&self, id: ConversationId) -> Result<StoredConversation, Failure> {
+        let read = StoredConversation::read(self.backend.clone(), id).await.map_err(Failure::refused)?;
+        read.ok_or_else(|| Failure::Refused(format!("there is no conversation `{id}` in this home")))
+    }
+
+    /// The same home, with another project.
+    pub(crate) fn in_project(mut self, project: &Path) -> Result<Self, Failure> {
+        let home = self.folders.home().to_owned();
+        self.folders = Folders::local(Some(home), Some(project)).map_err(Failure::refused)?;
+        Ok(self)
     }
 
     /// To whom the documents of a scope belong.
