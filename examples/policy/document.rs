@@ -235,11 +235,10 @@ pub(crate) async fn refused_in(place: &Place, owner: &DocumentOwner, error: &Gra
         Ok(at) => at,
         Err(failure) => return failure,
     };
-    let accept = match (error, owner.scope()) {
-        (GrantError::ProjectDocumentUntrusted, DocumentScope::Project) => "; see `trust status`",
+    let see = match (error, owner.scope()) {
         (GrantError::Document(_), DocumentScope::User) => "; see `trust status --scope user`",
-        (GrantError::Document(_), _) => "; see `trust status`",
+        (GrantError::Document(_) | GrantError::ProjectDocumentUntrusted, _) => "; see `trust status`",
         _ => "",
     };
-    Failure::Refused(format!("{at}: {error}{accept}"))
+    Failure::Refused(format!("{at}: {error}{see}"))
 }
