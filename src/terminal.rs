@@ -5,6 +5,7 @@ use std::io::{BufRead as _, Write as _};
 use nervekit_conversation_core::{
     CommandError, Conversation, Interaction, InteractionKind, Remember, Resolution,
 };
+use nervekit_permissions::{GrantScope, SuggestedRule};
 use nervekit_types::Principal;
 
 use crate::error::Error;
@@ -36,8 +37,7 @@ pub async fn answer(conversation: &Conversation, interaction: &Interaction) -> R
     let _ = writeln!(std::io::stdout(), "\n{}", interaction.display());
     let answered = match &interaction.kind {
         InteractionKind::Approval { suggested, rememberable } => {
-            let rules: Vec<&str> = suggested.iter().map(|rule| rule.label.as_str()).collect();
-            approval(interaction, if *rememberable { &rules } else { &[] }).await?
+            approval(interaction, if *rememberable { suggested } else { &[] }).await?
         }
         InteractionKind::Question(question) => question_answer(question.options.clone()).await?,
         _ => Some(Resolution::Cancel),
@@ -75,12 +75,16 @@ pub async fn resolve(
 }
 
 /// What a person decides; none when nobody is there.
-async fn approval(interaction: &Interaction, rules: &[&str]) -> Result<Option<Resolution>, Error> {
-    for (at, rule) in rules.iter().enumerate() {
-        let rule = nervekit_permissions::display(rule);
-        let _ = writeln!(std::io::stdout(), "  {}: yes, and in this conversation always: {rule}", at + 1);
+async fn approval(
+    interaction: &Interaction,
+    suggested: &[SuggestedRule],
+) -> Result<Option<Resolution>, Error> {
+    let kept = keepable(suggested);
+    for (at, (remember, label)) in kept.iter().enumerate() {
+        let place = place(remember.scope);
+        let _ = writeln!(std::io::stdout(), "  {}: yes, and {place} always: {label}", at + 1);
     }
-    let choices = if rules.is_empty() { "[y/n]" } else { "[y/n/number]" };
+    let choices = if kept.is_empty() { "[y/n]" } else { "[y/n/number]" };
     loop {
         let line = match read(format!("Allow? {choices} ")).await? {
             Said::Line(line) => line,
@@ -95,16 +99,34 @@ async fn approval(interaction: &Interaction, rules: &[&str]) -> Result<Option<Re
         if let Some(text) = word.strip_prefix("n ").or_else(|| word.strip_prefix("no ")) {
             return Ok(Some(Resolution::Deny { message: Some(text.to_owned()), remember: None }));
         }
-        match word.parse::<usize>() {
-            Ok(number) if (1..=rules.len()).contains(&number) => {
-                let remember = Remember::conversation(number - 1);
-                return Ok(Some(Resolution::approve(interaction.digest).remember(remember)));
-            }
-            _ => {
-                let help = "`y` allows it once, `n` denies it (`n because …` tells the model why)";
-                let _ = writeln!(std::io::stdout(), "{help}");
-            }
+        let (never, number) = word.strip_prefix('-').map_or((false, &*word), |number| (true, number));
+        let chosen = number.parse::<usize>().ok().and_then(|number| kept.get(number.checked_sub(1)?));
+        if let Some((remember, _)) = chosen {
+            let answer = if never { Resolution::deny() } else { Resolution::approve(interaction.digest) };
+            return Ok(Some(answer.remember(remember.clone())));
         }
+        let help = "`y` allows it once, `n` denies it (`n because …` tells the model why)";
+        let more =
+            if kept.is_empty() { "" } else { "; `1` allows what the line says, `-1` denies it, from now on" };
+        let _ = writeln!(std::io::stdout(), "{help}{more}");
+    }
+}
+
+/// Where each suggested rule may be kept, with what it is about, safe to print.
+fn keepable(suggested: &[SuggestedRule]) -> Vec<(Remember, String)> {
+    let each = suggested.iter().enumerate().flat_map(|(at, rule)| {
+        let kept = rule.scopes.iter().filter(|scope| **scope != GrantScope::Once);
+        kept.map(move |scope| (Remember::new(*scope, at), nervekit_permissions::display(&rule.label)))
+    });
+    each.collect()
+}
+
+const fn place(scope: GrantScope) -> &'static str {
+    match scope {
+        GrantScope::Once => "this once",
+        GrantScope::Conversation => "in this conversation",
+        GrantScope::Project => "in this project",
+        _ => "everywhere",
     }
 }
 

@@ -21,7 +21,9 @@ use nervekit::conversation::ports::{
     Model, ModelResolver, PermissionEngine, Process, Processes, Profiles, SearchBackend, TokenEstimator,
     ToolExecutor, ToolManifest, Transport, TrustStore, TurnResources,
 };
-use nervekit::conversation::{Conversation, ConversationCore, CoreBuilder, Project, Updates, interactions};
+use nervekit::conversation::{
+    Conversation, ConversationCore, CoreBuilder, PolicyHandle, Project, Updates, interactions,
+};
 use nervekit::harness::{HttpResponse, ModelStream};
 use nervekit::permissions::{FileDocuments, PolicyDocuments};
 use nervekit::store::{RedbBackend, RedbOptions};
@@ -208,6 +210,7 @@ spawnable! {
     "Conversation::pause" = |it: Conversation| async move { it.pause().await };
     "Conversation::resolve" = |it: Conversation| async move { it.resolve(any(), any()).await };
     "Conversation::resume" = |it: Conversation| async move { it.resume().await };
+    "Conversation::rules" = |it: Conversation| async move { it.rules().await };
     "Conversation::set_title" = |it: Conversation| async move { it.set_title(None).await };
     "Conversation::snapshot" = |it: Conversation| async move { it.snapshot().await };
     "Conversation::stop" = |it: Conversation| async move { it.stop().await };
@@ -232,12 +235,17 @@ spawnable! {
     "MutationLocks::acquire" = |it: MutationLocks| async move { it.acquire([&any()]).await };
     "OutputReceiver::next" = |mut it: OutputReceiver| async move { it.next().await };
     "OutputSender::send" = |it: OutputSender| async move { it.send(any()).await };
+    "PolicyDocuments::problems" = |it: PolicyDocuments| async move { it.problems(&any()).await };
     "PolicyDocuments::reject" = |it: PolicyDocuments| async move { it.reject(&any(), any()).await };
     "PolicyDocuments::revoke" = |it: PolicyDocuments| async move { it.revoke(&any(), "id").await };
     "PolicyDocuments::rules" = |it: PolicyDocuments| async move { it.rules(&any()).await };
     "PolicyDocuments::save" = |it: PolicyDocuments| async move { it.save(&*any::<Arc<dyn PermissionEngine>>(), &any(), &any()).await };
     "PolicyDocuments::status" = |it: PolicyDocuments| async move { it.status(&any()).await };
     "PolicyDocuments::trust" = |it: PolicyDocuments| async move { it.trust(&any(), any()).await };
+    "PolicyHandle::reject" = |it: PolicyHandle| async move { it.reject(any()).await };
+    "PolicyHandle::revoke" = |it: PolicyHandle| async move { it.revoke("id").await };
+    "PolicyHandle::status" = |it: PolicyHandle| async move { it.status().await };
+    "PolicyHandle::trust" = |it: PolicyHandle| async move { it.trust(any()).await };
     "Progress::beyond" = |it: Progress| async move { it.beyond(any()).await };
     "Project::at" = |it: Arc<dyn Conversations>| Project::at(it, ".");
     "Project::converse" = |it: Project| async move { it.converse(any()).await };

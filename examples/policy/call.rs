@@ -8,8 +8,8 @@ use nervekit::Tool;
 use nervekit::conversation::{ConversationConfig, StoredConversation};
 use nervekit::harness::ModelSelection;
 use nervekit::permissions::{
-    CallOrigin, Decision, DocumentScope, EffectiveArguments, Evidence, Grant, GrantScope, Mode,
-    PermissionEngine as _, ProposedCall, RuleEngine, RuleEvidence, SuggestedRule, display,
+    CallOrigin, Decision, DocumentScope, EffectiveArguments, Evaluation, Evidence, Grant, GrantScope, Mode,
+    PermissionEngine as _, ProposedCall, RuleEngine, RuleEvidence, SuggestedRule, TargetResolver, display,
 };
 use nervekit::tools::{Catalog, Effective, catalog};
 use nervekit::types::ConversationId;
@@ -58,9 +58,19 @@ pub(crate) async fn explain(given: &Given) -> Result<String, Failure> {
         evidence: &evaluation.evidence,
         effective_arguments: wanted.effective.arguments.as_value(),
         notes: &wanted.effective.notes,
-        matching_rules: engine.matching(&call),
+        matching_rules: matching(&place, &call, &evaluation),
     };
     json(&explanation)
+}
+
+/// Every rule that matches a call in the policy that decided, the strongest first; none for a call that could not be
+/// judged.
+fn matching(place: &Place, call: &ProposedCall, evaluation: &Evaluation) -> Vec<RuleEvidence> {
+    let resolved = TargetResolver::new(place.folders.roots()).resolve(call);
+    match (&evaluation.policy, resolved) {
+        (Some(policy), Ok(resolved)) => policy.decide(&resolved).explain(),
+        _ => Vec::new(),
+    }
 }
 
 pub(crate) async fn grant(given: &Given) -> Result<String, Failure> {

@@ -224,8 +224,13 @@ function dialogOf(request) {
     dialog.append(element("pre", "", exact(JSON.stringify(request.arguments, null, 1))));
     const remember = element("select", "", new Option("this once", ""));
     const rules = kind.rememberable ? kind.suggested : [];
-    rules.forEach(({ label }, index) => remember.append(new Option(exact(`in this conversation: ${label}`), index)));
-    const kept = () => remember.value && { scope: "conversation", suggestion: Number(remember.value) };
+    const places = { conversation: "in this conversation", project: "in this project", user: "everywhere" };
+    rules.forEach(({ label, scopes }, suggestion) => {
+      for (const scope of scopes.filter((scope) => places[scope])) {
+        remember.append(new Option(exact(`${places[scope]}: ${label}`), JSON.stringify({ scope, suggestion })));
+      }
+    });
+    const kept = () => remember.value && JSON.parse(remember.value);
     words.placeholder = "why not (the model reads it)";
     dialog.append(
       remember,

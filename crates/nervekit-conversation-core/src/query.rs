@@ -3,7 +3,6 @@
 use nervekit_permissions::{DocumentStatus, RuleEvidence};
 use nervekit_types::{ConversationId, Digest, EventId, ProjectId, ToolCallId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::command::PolicyOwner;
 use crate::conversation::{ConversationRecord, ProjectRecord, Todo};
@@ -125,7 +124,7 @@ pub enum Query {
         /// The conversation.
         conversation_id: ConversationId,
     },
-    /// The effective policy that evidence names by its digest.
+    /// The effective policy that evidence names by its digest: it explains a call long after the documents changed.
     Policy {
         /// The digest.
         digest: Digest,
@@ -183,8 +182,9 @@ pub enum View {
     PolicyStatus(Box<DocumentStatus>),
     /// Permission rules.
     Rules(Vec<RuleEvidence>),
-    /// An effective policy, as JSON; `None` if none was ever recorded under the digest.
-    Policy(Option<Value>),
+    /// An effective policy, as a [`Policy`](nervekit_permissions::Policy) is read from
+    /// [bytes](nervekit_permissions::Policy::from_bytes); `None` if none was recorded under the digest.
+    Policy(Option<String>),
     /// Sizes.
     Stats(StoreStats),
     /// What the check found.

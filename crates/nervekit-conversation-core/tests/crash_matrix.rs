@@ -17,9 +17,12 @@ use nervekit_conversation_core::store::{EventRange, Rows, Store};
 use nervekit_conversation_core::testing::{CrashCheck, CrashMatrix, CrashPoint, FaultBackend};
 use nervekit_conversation_core::{
     Attendance, Backend, CallOutcome, CallState, Conversations as _, Event, EventPayload, InputFate,
-    Interaction, Limits, Resolution, Status,
+    Interaction, Limits, Remember, Remembered, Resolution, Status,
 };
 use nervekit_harness::ScriptedReply;
+use nervekit_permissions::{
+    DocumentId, DocumentOwner, DocumentScope, Documents as _, GrantScope, PolicyDocument,
+};
 use nervekit_types::{ConversationId, SystemIds, ToolCallId};
 use serde_json::json;
 
@@ -205,6 +208,19 @@ const SCENARIOS: &[Scenario] = &[
             async move {
                 life.submit("go").await;
                 life.see_through(obliging).await;
+            }
+            .boxed()
+        },
+        calls: &[("a", CallOutcome::Completed)],
+        ends: until_done,
+    },
+    Scenario {
+        name: "approval, kept",
+        world: || World::new([call("write", "a")]).documented(),
+        script: |life| {
+            async move {
+                life.submit("go").await;
+                life.see_through(|open| obliging(open).remember(Remember::new(GrantScope::User, 0))).await;
             }
             .boxed()
         },
@@ -528,6 +544,20 @@ async fn invariants(end: &Picture, backend: &FaultBackend, run: &Run) {
             run.fault(format!("I4: a {} call had {effects} effects", response.outcome));
         }
     }
+    if let Some(documents) = &run.world.documents {
+        let document = documents.look(&DocumentId::permissions(DocumentOwner::User(None)));
+        let document = document.current.as_ref();
+        let document =
+            document.map(|document| PolicyDocument::parse(DocumentScope::User, &document.bytes).unwrap());
+        let rules: Vec<_> = document.iter().flat_map(PolicyDocument::rules).map(|rule| &rule.id).collect();
+        let kept = responses(&end.events).into_iter().filter_map(|response| response.resolution?.remembered);
+        let kept: Vec<_> = kept.collect();
+        let right =
+            matches!((&kept[..], &rules[..]), ([Remembered::Saved { rule }], [only]) if rule == *only);
+        if !right {
+            run.fault(format!("an answer that was to be kept is {kept:?}, and the document holds {rules:?}"));
+        }
+    }
     let mut scanned = Vec::new();
     if rows.is_unfinished() {
         scanned.push(rows.id);
@@ -602,6 +632,7 @@ scenarios! {
     text: "text";
     read: "read";
     approval: "approval";
+    approval_kept: "approval, kept";
     question: "question";
     parallel_one_denied: "parallel, one denied";
     sequential_first_suspended: "sequential, first suspended";

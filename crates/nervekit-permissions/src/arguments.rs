@@ -1,6 +1,6 @@
 //! The arguments of a call, parsed once.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use nervekit_types::{Digest, Retry};
@@ -98,8 +98,7 @@ impl EffectiveArguments {
         if depth(&value) > MAXIMUM_DEPTH {
             return Err(ArgumentsError::Malformed(de::Error::custom(TOO_DEEP)));
         }
-        let mut text = String::new();
-        canonical(&value, &mut text);
+        let text = canonical(&value);
         if text.len() > MAXIMUM_SIZE {
             return Err(ArgumentsError::TooLarge { size: text.len(), maximum: MAXIMUM_SIZE });
         }
@@ -171,56 +170,38 @@ pub(crate) fn strict_json(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// Writes a value with sorted keys and without spaces, whatever order the map keeps.
-pub(crate) fn canonical(value: &Value, text: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_unstable_by_key(|(key, _)| *key);
-            text.push('{');
-            for (index, (key, value)) in entries.into_iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                quoted(key, text);
-                text.push(':');
-                canonical(value, text);
-            }
-            text.push('}');
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                canonical(item, text);
-            }
-            text.push(']');
-        }
-        Value::String(string) => quoted(string, text),
-        scalar => {
-            // Writing to a text does not fail.
-            let _ = write!(text, "{scalar}");
-        }
-    }
-}
-
-/// Writes a JSON string; most have nothing to escape.
-fn quoted(string: &str, text: &mut String) {
-    if string.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
-        let _ = write!(text, "{}", Value::from(string));
-    } else {
-        text.push('"');
-        text.push_str(string);
-        text.push('"');
-    }
+fn canonical(value: &Value) -> Vec<u8> {
+    // Values are plain data; turning one into text does not fail.
+    serde_json::to_vec(&Sorted(value)).unwrap_or_default()
 }
 
 /// The SHA-256 of a value's canonical text.
 pub(crate) fn digest_of(value: &Value) -> Digest {
-    let mut text = String::new();
-    canonical(value, &mut text);
-    Digest::of(text)
+    Digest::of(canonical(value))
+}
+
+/// Serialises a value with sorted keys, whatever order the map keeps.
+pub(crate) fn sorted<S: Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    Sorted(value).serialize(serializer)
+}
+
+/// Serialises an object with sorted keys, whatever order the map keeps.
+pub(crate) fn sorted_map<S: Serializer>(map: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut entries: Vec<_> = map.iter().map(|(key, value)| (key, Sorted(value))).collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    serializer.collect_map(entries)
+}
+
+struct Sorted<'v>(&'v Value);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(map) => sorted_map(map, serializer),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
+            scalar => scalar.serialize(serializer),
+        }
+    }
 }
 
 const TOO_DEEP: &str = "nested more than 64 levels deep";

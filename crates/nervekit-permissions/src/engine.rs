@@ -14,7 +14,7 @@ use crate::error::GrantError;
 use crate::evidence::{Evidence, RuleEvidence, RuleSource};
 use crate::grant::{DocumentChange, Grant};
 use crate::path::DecidedPath;
-use crate::policy::EntryFilter;
+use crate::policy::{EntryFilter, Policy};
 use crate::url::DecidedUrl;
 
 /// A target that was decided, with the means to use it.
@@ -92,19 +92,39 @@ pub struct Evaluation {
     pub evidence: Arc<Evidence>,
     /// What the call affects, with the means to use it.
     pub targets: Vec<DecidedTarget>,
+    /// The policy that decided: the one whose digest [`Evidence::policy`] is. A host that wants to explain the call
+    /// when the documents are gone stores its [bytes](Policy::to_bytes) once for each digest. `None` from an
+    /// engine that has no such policy.
+    pub policy: Option<Arc<Policy>>,
+    /// The same for [`Evidence::until_confirmed`].
+    pub policy_until_confirmed: Option<Arc<Policy>>,
 }
 
 impl Evaluation {
     /// Answers without targets.
     #[must_use]
     pub fn new(evidence: impl Into<Arc<Evidence>>) -> Self {
-        Self { evidence: evidence.into(), targets: Vec::new() }
+        Self { evidence: evidence.into(), targets: Vec::new(), policy: None, policy_until_confirmed: None }
     }
 
     /// Sets the targets.
     #[must_use]
     pub fn targets(mut self, targets: Vec<DecidedTarget>) -> Self {
         self.targets = targets;
+        self
+    }
+
+    /// Sets the policy that decided.
+    #[must_use]
+    pub fn policy(mut self, policy: impl Into<Arc<Policy>>) -> Self {
+        self.policy = Some(policy.into());
+        self
+    }
+
+    /// Sets the policy of the coding rule set, when its evidence stands in [`Evidence::until_confirmed`].
+    #[must_use]
+    pub fn policy_until_confirmed(mut self, policy: impl Into<Arc<Policy>>) -> Self {
+        self.policy_until_confirmed = Some(policy.into());
         self
     }
 

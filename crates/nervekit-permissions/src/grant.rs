@@ -203,6 +203,9 @@ const PRIORITIES: (i16, i16) = (1000, -1000);
 /// Says what to write so that an answer is remembered.
 pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
     let Grant { evidence, suggestion, decision, scope, guardrail, document } = grant;
+    if guardrail && (scope != GrantScope::User || decision == Decision::Allow) {
+        return Err(GrantError::GuardrailNotPossible);
+    }
     let Some(target) = scope.document() else { return Ok(DocumentChange::Nothing) };
     if !evidence.rememberable() {
         return Err(GrantError::NotRememberable);
@@ -211,9 +214,6 @@ pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
     let Some(suggested) = suggested else {
         return Err(GrantError::NotSuggested(crate::display(&suggestion.rule.id)));
     };
-    if guardrail && (target != DocumentScope::User || decision == Decision::Allow) {
-        return Err(GrantError::GuardrailNotPossible);
-    }
     if !guardrail && decision == Decision::Prompt {
         return Err(GrantError::NotAGrant);
     }

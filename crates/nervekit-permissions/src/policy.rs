@@ -5,15 +5,17 @@ mod entry;
 mod example;
 mod index;
 mod matcher;
+mod stored;
 mod suggestion;
 mod verdict;
+
+use std::fmt;
 
 use nervekit_types::Digest;
 
 pub use entry::EntryFilter;
 pub use verdict::Verdict;
 
-use crate::arguments::canonical;
 use crate::canonical::{CanonicalSubject, CanonicalTarget, Mark};
 use crate::decision::{CallOrigin, Decision};
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
@@ -204,7 +206,7 @@ fn add(
 /// assert_eq!(verdict.evidence().winner.unwrap().rule.id, "supervised.read");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Policy {
     rule_set: String,
     /// The strongest first.
@@ -225,17 +227,10 @@ impl Policy {
             let stronger = b.precedence.cmp(&a.precedence).then_with(|| mildness(a).cmp(&mildness(b)));
             stronger.then_with(|| a.rule.id.cmp(&b.rule.id))
         });
-        let texts = rules.iter().map(|rule| {
-            let mut text = String::new();
-            // Rules are plain data; turning one into a value does not fail.
-            canonical(&serde_json::to_value(rule).unwrap_or_default(), &mut text);
-            text
-        });
-        let texts: Vec<String> = texts.collect();
         Self {
             rule_set: rule_set.to_owned(),
             index: Index::new(&rules),
-            digest: Digest::of_parts(texts),
+            digest: Digest::of(stored::written(rule_set, &rules)),
             rules,
         }
     }
@@ -251,7 +246,7 @@ impl Policy {
         &self.rule_set
     }
 
-    /// Returns the SHA-256 over all rules in force: what evidence is stored under.
+    /// Returns the SHA-256 of the [bytes](Self::to_bytes): the one that evidence names.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
@@ -360,5 +355,16 @@ impl Policy {
     /// The strength of the marks, for evidence.
     pub(crate) const fn mark_precedence() -> Precedence {
         Precedence::new(Enforcement::Guardrail, Decision::Prompt, RuleSource::Mark, 1000)
+    }
+}
+
+impl fmt::Debug for Policy {
+    /// Shows what it is, not its thousand rules.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("rule_set", &self.rule_set)
+            .field("rules", &self.rules.len())
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
     }
 }

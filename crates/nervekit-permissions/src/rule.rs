@@ -6,6 +6,7 @@ use nervekit_types::Digest;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
+use crate::arguments::sorted;
 use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::{Risk, ToolKind};
 use crate::root::Root;
@@ -184,6 +185,7 @@ pub struct ArgumentFilter {
     /// How it is compared.
     pub operator: Operator,
     /// With what: a value, a list for `in`, a text for `glob` and `digest`, a truth value for `exists`.
+    #[serde(serialize_with = "sorted")]
     pub value: Value,
 }
 
@@ -209,6 +211,7 @@ pub struct PrimaryFilter {
     /// How each is compared.
     pub operator: Operator,
     /// With what.
+    #[serde(serialize_with = "sorted")]
     pub value: Value,
 }
 

@@ -131,31 +131,6 @@ impl RuleEngine {
         *given = Arc::new(Layers::new(user, project));
     }
 
-    /// Lists every rule that matches a call, the strongest first; none when its targets cannot be resolved. Marks are no
-    /// rules: they are in the evidence. Of several versions of a document those rules are listed that the decision is
-    /// explained by.
-    ///
-    /// ```
-    /// use nervekit_permissions::{CallOrigin, EffectiveArguments, ProposedCall, Risk, Roots, RuleEngine, ToolDescriptor, ToolKind};
-    /// let engine = RuleEngine::new(Roots::new());
-    /// let deploy = ToolDescriptor::new("deploy", ToolKind::Deployment, Risk::Deployment);
-    /// let call = ProposedCall::new(deploy, EffectiveArguments::parse("{}")?, CallOrigin::Model, "supervised");
-    /// let matching: Vec<String> = engine.matching(&call).into_iter().map(|rule| rule.rule.id).collect();
-    /// assert_eq!(matching, ["supervised.rest", "baseline.rest"]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn matching(&self, call: &ProposedCall) -> Vec<RuleEvidence> {
-        let matching = || {
-            let layers = self.layers(call.project.as_deref());
-            let document = call.conversation_document.as_ref();
-            let compiled = self.compiled(&layers, &call.rule_set, call.mode, document);
-            let resolved = self.resolver.resolve(call);
-            resolved.map_or_else(|_| Vec::new(), |resolved| compiled.matching(&resolved))
-        };
-        catch_unwind(AssertUnwindSafe(matching)).unwrap_or_default()
-    }
-
     fn layers(&self, project: Option<&Path>) -> Arc<Layers> {
         match &self.source {
             Some(source) => source.layers(project.or_else(|| self.resolver.project())),
@@ -216,14 +191,20 @@ impl RuleEngine {
         let compiled = self.compiled(&layers, &call.rule_set, call.mode, call.conversation_document.as_ref());
         let resolved = match self.resolver.resolve(call) {
             Ok(resolved) => resolved,
-            Err(error) => return Evaluation::new(closed(call, compiled.first(), error.to_string())),
+            Err(error) => {
+                let policy = compiled.first();
+                let mut refused = Evaluation::new(closed(call, policy.map(Arc::as_ref), error.to_string()));
+                refused.policy = policy.cloned();
+                return refused;
+            }
         };
-        let mut evidence = compiled.evidence(call, &resolved);
+        let (mut evidence, policy) = compiled.evidence(call, &resolved);
+        let mut until_confirmed = None;
         if let Some(coding) = &call.until_confirmed
             && !is_planning(&resolved)
         {
             let other = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
-            let other = other.evidence(call, &resolved);
+            let (other, policy) = other.evidence(call, &resolved);
             let stricter = evidence.decision.stricter(other.decision);
             if stricter != evidence.decision {
                 evidence.decision = stricter;
@@ -231,6 +212,7 @@ impl RuleEngine {
                     format!("{}; planning is not confirmed, so {}", evidence.reason, other.reason);
                 evidence.suggestions = Vec::new();
                 evidence.until_confirmed = Some(Box::new(other));
+                until_confirmed = policy.cloned();
             }
         }
         let targets = if evidence.decision == Decision::Deny {
@@ -238,7 +220,10 @@ impl RuleEngine {
         } else {
             decided(&compiled.policies, &resolved)
         };
-        Evaluation::new(evidence).targets(targets)
+        let mut evaluation = Evaluation::new(evidence).targets(targets);
+        evaluation.policy = policy.cloned();
+        evaluation.policy_until_confirmed = until_confirmed;
+        evaluation
     }
 }
 

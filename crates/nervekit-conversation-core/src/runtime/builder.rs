@@ -421,6 +421,7 @@ impl CoreBuilder {
             feeds: std::sync::Mutex::default(),
             committed: watch::Sender::new(0),
             projections: std::sync::Mutex::default(),
+            policies: std::sync::Mutex::default(),
             offer: std::sync::Mutex::default(),
             neighbours: self.neighbours,
             untold: super::tell::Untold::default(),

@@ -1,14 +1,14 @@
 //! What all conversations of one runtime share.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nervekit_harness::{Harness, ModelResolver, RetryPolicy};
-use nervekit_permissions::PermissionEngine;
+use nervekit_permissions::{Evaluation, PermissionEngine, Policy};
 use nervekit_tools::{AssetStore, MutationLocks, Processes, ToolManifest};
-use nervekit_types::{Clock, ConversationId, Entropy, IdSource, IncarnationId, Timestamp};
+use nervekit_types::{Clock, ConversationId, Digest, Entropy, IdSource, IncarnationId, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -142,6 +142,8 @@ pub(crate) struct Inner {
     pub(crate) feeds: Mutex<HashMap<ConversationId, Weak<Feed>>>,
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) projections: Mutex<ProjectionCache>,
+    /// The effective policies that this core has stored.
+    pub(crate) policies: Mutex<HashSet<Digest>>,
     /// What was offered last: most turns offer the same tools.
     pub(crate) offer: Mutex<Option<Arc<Offer>>>,
     /// The cores of this process over the same backend, as far as they were introduced.
@@ -206,6 +208,29 @@ impl Inner {
     /// The context that was kept of a conversation, and the event up to which it reaches.
     pub(crate) fn kept_projection(&self, id: ConversationId) -> Option<(EventLink, Projection)> {
         self.projections.lock().unwrap_or_else(PoisonError::into_inner).take(id)
+    }
+
+    /// The effective policies by which calls were judged and that are not known to be stored.
+    pub(crate) fn unstored_policies<'e>(
+        &self,
+        evaluations: impl IntoIterator<Item = &'e Evaluation>,
+    ) -> Vec<Arc<Policy>> {
+        let stored = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unstored: Vec<Arc<Policy>> = Vec::new();
+        for evaluation in evaluations {
+            for policy in evaluation.policy.iter().chain(&evaluation.policy_until_confirmed) {
+                let known = |digest| unstored.iter().any(|other| other.digest() == digest);
+                if !stored.contains(&policy.digest()) && !known(policy.digest()) {
+                    unstored.push(Arc::clone(policy));
+                }
+            }
+        }
+        unstored
+    }
+
+    pub(crate) fn policies_stored(&self, policies: &[Arc<Policy>]) {
+        let mut stored = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.extend(policies.iter().map(|policy| policy.digest()));
     }
 
     /// Tells wide followers that events became durable.

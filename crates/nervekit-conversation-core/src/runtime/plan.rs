@@ -16,9 +16,10 @@ pub(crate) use input::{accept, deliver, has_eligible, is_at_rest, should_start, 
 pub(crate) const CORE_TOOLS: [&str; 3] = ["ask_user", "todos_get", "todos_set"];
 pub(crate) use message::{Proposal, ProposedCall, Took, Verdict, message};
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use nervekit_permissions::GrantScope;
+use nervekit_permissions::{GrantScope, Policy};
 use nervekit_types::{EventId, IdSource, IncarnationId, Principal, TurnId};
 
 use crate::event::{
@@ -98,6 +99,13 @@ fn advance(draft: &mut Draft<'_>, planner: &Planner<'_>) {
     }
     if !draft.mailbox().paused {
         input::deliver_eligible(draft, planner, false);
+    }
+}
+
+/// Keeps the policies by which calls were judged, each under the digest that evidence names.
+pub(crate) fn keep_policies(draft: &mut Draft<'_>, policies: &[Arc<Policy>]) {
+    for policy in policies {
+        draft.put_policy(policy.digest(), policy.to_bytes());
     }
 }
 

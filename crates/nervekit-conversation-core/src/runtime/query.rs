@@ -51,7 +51,7 @@ pub(super) async fn answer(inner: &Inner, query: Query) -> Result<View, QueryErr
         Query::Rules { conversation_id } => View::Rules(rules(inner, conversation_id).await?),
         Query::Policy { digest } => {
             let bytes = store.policy(digest).await?;
-            let policy = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+            let policy = bytes.map(String::from_utf8).transpose();
             View::Policy(policy.map_err(|error| StoreError::damaged(format!("policy {digest}: {error}")))?)
         }
         Query::Stats => View::Stats(store.stats().await?),

@@ -17,7 +17,7 @@ use nervekit_conversation_core::{
     Status, ToolCallResponse,
 };
 use nervekit_harness::{ContentBlock, Message, ModelRegistry, ModelRequest, ScriptedModel, ScriptedReply};
-use nervekit_permissions::{Risk, Roots, RuleEngine};
+use nervekit_permissions::{DocumentOwner, MemoryDocuments, Risk, Roots, RuleEngine};
 use nervekit_tools::{
     ArgumentType, Catalog, FunctionTool, Tool, ToolCall, ToolContext, ToolDefinition, ToolError,
     ToolExecutor, ToolOutcome, catalog,
@@ -37,6 +37,8 @@ pub struct World {
     pub brief: AtomicBool,
     /// Tools besides those of [`tools`].
     pub more: Vec<Tool>,
+    /// The documents of the user, if there are any.
+    pub documents: Option<Arc<MemoryDocuments>>,
     effects: Mutex<Vec<(ToolCallId, String)>>,
     acknowledged: Mutex<Vec<(CommandRequest, Receipt)>>,
 }
@@ -57,6 +59,7 @@ impl World {
             config: ConversationConfig::new("demo/scripted".parse().unwrap()),
             brief: AtomicBool::new(false),
             more: Vec::new(),
+            documents: None,
             effects: Mutex::default(),
             acknowledged: Mutex::default(),
         }
@@ -69,6 +72,12 @@ impl World {
 
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         self.more.push(tool.into());
+        self
+    }
+
+    /// Lets answers be remembered for the user.
+    pub fn documented(mut self) -> Self {
+        self.documents = Some(Arc::default());
         self
     }
 
@@ -160,8 +169,16 @@ pub struct Life {
 impl Life {
     pub fn builder(backend: impl Backend, world: &Arc<World>) -> CoreBuilder {
         let models = ModelRegistry::new().register(world.model.clone());
-        ConversationCore::builder(backend, models, RuleEngine::new(Roots::new()), tools(world))
-            .entropy(SeededEntropy::new(1))
+        let (mut engine, user) = (RuleEngine::new(Roots::new()), DocumentOwner::User(None));
+        if let Some(documents) = &world.documents {
+            engine = engine.documents(documents.clone(), user.clone());
+        }
+        let builder =
+            ConversationCore::builder(backend, models, engine, tools(world)).entropy(SeededEntropy::new(1));
+        match &world.documents {
+            Some(documents) => builder.documents(documents.clone(), user),
+            None => builder,
+        }
     }
 
     /// Opens a core and asks for the conversation, as at every start.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::arguments::sorted_map;
+
 /// Calls that show what a rule is about. They are tried when the document is read, so that a rule which does not do
 /// what its author thinks is refused instead of in force.
 ///
@@ -63,6 +65,7 @@ pub enum Example {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// The arguments.
+        #[serde(serialize_with = "sorted_map")]
         arguments: Map<String, Value>,
     },
 }

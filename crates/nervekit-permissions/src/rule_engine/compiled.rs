@@ -7,7 +7,7 @@ use crate::call::ProposedCall;
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
 use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
 use crate::path::ResolvedCall;
-use crate::policy::{Policy, PolicyBuilder, Verdict};
+use crate::policy::{Policy, PolicyBuilder};
 
 /// The policies of all versions of the documents: one in the common case that all are accepted.
 pub(super) struct Compiled {
@@ -48,8 +48,8 @@ impl Compiled {
     }
 
     /// The policy that stands for all where one is enough.
-    pub(super) fn first(&self) -> Option<&Policy> {
-        self.policies.first().map(Arc::as_ref)
+    pub(super) fn first(&self) -> Option<&Arc<Policy>> {
+        self.policies.first()
     }
 
     /// Every rule in force, the strongest first.
@@ -66,24 +66,20 @@ impl Compiled {
         rules
     }
 
-    /// Every rule that matches a call in the policy that is explained, the strongest first.
-    pub(super) fn matching(&self, resolved: &ResolvedCall) -> Vec<RuleEvidence> {
-        self.strictest(resolved).map(|verdict| verdict.explain()).unwrap_or_default()
-    }
-
-    /// Judges a call under every policy; the first of the strictest decisions is the one that is explained.
-    fn strictest<'a>(&'a self, resolved: &'a ResolvedCall) -> Option<Verdict<'a>> {
-        let verdicts = self.policies.iter().map(|policy| policy.decide(resolved));
-        verdicts.reduce(|strictest, verdict| {
-            let decision = strictest.decision();
-            if decision.stricter(verdict.decision()) == decision { strictest } else { verdict }
-        })
-    }
-
-    /// What is decided about a call, and why.
-    pub(super) fn evidence(&self, call: &ProposedCall, resolved: &ResolvedCall) -> Evidence {
-        let mut evidence = match self.strictest(resolved) {
-            Some(verdict) => verdict.evidence(),
+    /// Judges a call under every policy; the first of the strictest decisions is the one that is explained. Returns
+    /// the policy that gave it, too.
+    pub(super) fn evidence(
+        &self,
+        call: &ProposedCall,
+        resolved: &ResolvedCall,
+    ) -> (Evidence, Option<&Arc<Policy>>) {
+        let verdicts = self.policies.iter().map(|policy| (policy, policy.decide(resolved)));
+        let strictest = verdicts.reduce(|strictest, other| {
+            let decision = strictest.1.decision();
+            if decision.stricter(other.1.decision()) == decision { strictest } else { other }
+        });
+        let mut evidence = match &strictest {
+            Some((_, verdict)) => verdict.evidence(),
             None => super::closed(call, None, "there is no policy".to_owned()),
         };
         for policy in self.policies.iter().skip(1) {
@@ -107,7 +103,7 @@ impl Compiled {
             evidence.suggestions = Vec::new();
             evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
         }
-        evidence
+        (evidence, strictest.map(|(policy, _)| policy))
     }
 }
 

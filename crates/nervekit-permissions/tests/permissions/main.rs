@@ -13,5 +13,6 @@ mod path;
 #[cfg(unix)]
 mod race;
 mod random;
+mod replay;
 mod scenario;
 mod world;

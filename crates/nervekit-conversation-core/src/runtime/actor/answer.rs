@@ -26,7 +26,10 @@ impl Actor {
                 self.with_call(call, |draft, planner, call| {
                     plan::remembered(draft, planner, call, &remembered);
                 })
-                .await
+                .await?;
+                // A person carries the execution on.
+                self.live.interrupted = false;
+                Ok(())
             }
             Done::Judged { call, result } => self.finish_judged(call, *result).await,
             Done::Cleared { call, result } => match *result {
@@ -71,9 +74,14 @@ impl Actor {
         if let Some((_, evaluation)) = evaluations.last_key_value() {
             self.show_problems(&evaluation.evidence);
         }
+        let policies = self.core.unstored_policies(evaluations.values());
         let took = self
             .commit_with(super::commit::Patience::Wait, |draft, planner| {
-                Ok(plan::message(draft, planner, &proposal))
+                let took = plan::message(draft, planner, &proposal);
+                if took == Took::Taken {
+                    plan::keep_policies(draft, &policies);
+                }
+                Ok(took)
             })
             .await;
         let took = match took {
@@ -85,6 +93,7 @@ impl Actor {
             took => took?,
         };
         if took == Took::Taken {
+            self.core.policies_stored(&policies);
             let running = |id: &ToolCallId| {
                 self.rows.calls.get(id).is_some_and(|call| call.value.state == CallState::Running)
             };
@@ -144,9 +153,11 @@ impl Actor {
         };
         self.live.calls.remove(&id);
         self.show_problems(&evaluation.evidence);
+        let policies = self.core.unstored_policies([&evaluation]);
         self.with_call(id, |draft, planner, call| {
             if call.state == CallState::Supervising {
                 plan::judged(draft, planner, call, &evaluation.evidence);
+                plan::keep_policies(draft, &policies);
             }
         })
         .await

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nervekit_permissions::{CanonicalTarget, Decision, Evidence, GrantScope, Mode};
+use nervekit_permissions::{CanonicalTarget, Decision, Evaluation, Evidence, GrantScope, Mode, Policy};
 use nervekit_tools::catalog::{AskUser, TodosSet};
 use nervekit_tools::{Attachment, FileFact, InputRequest, UserProjection};
 use nervekit_types::{AssetId, Digest, InteractionId};
 
-use super::{Planner, advance, tell_waiting};
+use super::{Planner, advance, keep_policies, tell_waiting};
 use crate::conversation::{Attendance, Todo};
 use crate::event::{CallOutcome, DeniedCall, EventPayload, ToolCallResponse};
 use crate::interaction::{Interaction, InteractionKind, Question};
@@ -30,6 +30,8 @@ pub(crate) struct Settlement {
     pub(crate) unattended: bool,
     /// What refused it when it was about to begin.
     pub(crate) dispatch: Option<Arc<Evidence>>,
+    /// The policies that the evidence names.
+    pub(crate) policies: Vec<Arc<Policy>>,
 }
 
 impl Settlement {
@@ -46,6 +48,7 @@ impl Settlement {
             busy: Duration::ZERO,
             unattended: false,
             dispatch: None,
+            policies: Vec::new(),
         }
     }
 
@@ -69,8 +72,13 @@ impl Settlement {
     }
 
     /// A call that a rule refused when it was about to begin.
-    pub(crate) fn denied_at_dispatch(evidence: &Arc<Evidence>) -> Self {
-        Self { dispatch: Some(Arc::clone(evidence)), ..Self::denied(evidence) }
+    pub(crate) fn denied_at_dispatch(evaluation: &Evaluation) -> Self {
+        let evidence = Arc::clone(&evaluation.evidence);
+        let policies = evaluation.policy.iter().chain(&evaluation.policy_until_confirmed).cloned();
+        let mut settlement = Self::denied(&evidence);
+        settlement.policies = policies.collect();
+        settlement.dispatch = Some(evidence);
+        settlement
     }
 }
 
@@ -349,6 +357,7 @@ pub(super) fn append_response(
     settlement: Settlement,
 ) {
     add_busy(draft, settlement.busy);
+    keep_policies(draft, &settlement.policies);
     if settlement.unattended
         && let Some(open) = &mut draft.core_mut().open_execution
     {

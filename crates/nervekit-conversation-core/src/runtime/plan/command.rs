@@ -252,6 +252,9 @@ fn remember(
         Err(error) if error.stands() => return Ok(Some(Remembered::Failed { problem: error.to_string() })),
         Err(error) => return Err(CommandError::invalid(format!("this cannot be remembered: {error}"))),
     }
+    if how.scope == GrantScope::Once {
+        return Ok(None);
+    }
     if how.scope != GrantScope::Conversation {
         return Ok(Some(Remembered::Pending { rule: Box::new(suggestion.clone()) }));
     }
