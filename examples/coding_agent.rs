@@ -1,7 +1,7 @@
 //! An agent that works in a folder: survey, search, edit, run a command, ask, be killed, come back, and finish.
 //!
-//! Shows the whole of a terminal host: streaming text, tool cards with diffs, approvals that are remembered, answers,
-//! Ctrl-C, resuming by id, JSON output for programs. With the model `demo` (the default) it needs no network.
+//! Shows the whole of a terminal host: streaming text, tool cards with diffs, approvals that are remembered, rules of a
+//! project that a person accepts, answers, Ctrl-C, resuming by id, JSON output for programs. With the model `demo` (the default) it needs no network.
 //!
 //! Exit codes: 0 completed, 1 failed (or stopped), 2 wrong use, 3 something that needs an approval was denied for want
 //! of a person, 75 the store is in use, 130 left at the second Ctrl-C.
@@ -182,6 +182,11 @@ async fn run(host: &Host, options: &Options) -> Result<u8, nervekit::Error> {
             print_line(&format!("{}  {status:<11}  {}  {title}", conversation.id, conversation.updated_at));
         }
         return Ok(0);
+    }
+    // Rules of a project, or of one's own that something else edited, count when a person accepts them.
+    if !(options.json || options.no_input || options.yes) {
+        nervekit::terminal::review(&host.policy()).await?;
+        nervekit::terminal::review(&host.project().policy()).await?;
     }
     if let Some(id) = options.resume {
         let conversation = host.conversation(id);

@@ -3,9 +3,11 @@
 use std::io::{BufRead as _, Write as _};
 
 use nervekit_conversation_core::{
-    CommandError, Conversation, Interaction, InteractionKind, Remember, Resolution,
+    CommandError, Conversation, Interaction, InteractionKind, PolicyHandle, QueryError, Remember, Resolution,
 };
-use nervekit_permissions::{GrantScope, SuggestedRule};
+use nervekit_permissions::{
+    BoundRule, Decision, DocumentError, DocumentStatus, GrantScope, Standing, SuggestedRule,
+};
 use nervekit_types::Principal;
 
 use crate::error::Error;
@@ -72,6 +74,70 @@ pub async fn resolve(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Shows a document with permission rules of which nobody decided whether it counts, and asks a person: `y` accepts
+/// exactly the version that was shown, `n` refuses it, anything else leaves it for later. What is wrong with a document
+/// is shown without a question; one that counts, or that does not exist, is not mentioned.
+///
+/// ```no_run
+/// use nervekit::{Error, Host};
+/// async fn begin(host: &Host) -> Result<(), Error> {
+///     nervekit::terminal::review(&host.policy()).await?;
+///     nervekit::terminal::review(&host.project().policy()).await
+/// }
+/// ```
+pub async fn review(policy: &PolicyHandle) -> Result<(), Error> {
+    let status = match policy.status().await {
+        Ok(status) => status,
+        // This host keeps no such document.
+        Err(QueryError::Invalid(_)) => return Ok(()),
+        Err(QueryError::Document(error)) if matches!(*error, DocumentError::Unsupported) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let lines = review_lines(&status);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let _ = writeln!(std::io::stdout(), "\n{}", lines.join("\n"));
+    let (Standing::Untrusted | Standing::Changed, Some(digest)) = (status.standing, status.digest) else {
+        return Ok(());
+    };
+    let Said::Line(line) = read("Accept these rules? [y/n/later] ".to_owned()).await? else { return Ok(()) };
+    let decided = match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => policy.trust(digest).await,
+        "n" | "no" => policy.reject(digest).await,
+        _ => return Ok(()),
+    };
+    match decided {
+        // Somebody wrote another version meanwhile: nothing of it counts either.
+        Err(error @ CommandError::Policy(_)) => {
+            eprintln!("{error}");
+            Ok(())
+        }
+        decided => Ok(decided?),
+    }
+}
+
+/// What a person has to know of a document, safe to print.
+fn review_lines(status: &DocumentStatus) -> Vec<String> {
+    let safe = nervekit_permissions::display;
+    let mut lines = match status.standing {
+        Standing::Absent | Standing::Active | Standing::Rejected => return Vec::new(),
+        standing => vec![format!("rules in {}: {standing}", safe(&status.place))],
+    };
+    lines.extend(status.problem.iter().map(|problem| format!("  {}", safe(problem))));
+    let under = |rule: &BoundRule| {
+        rule.rule_set_id.as_deref().map_or_else(String::new, |set| format!(" (under `{}`)", safe(set)))
+    };
+    let mut list = |what: &str, rules: &mut dyn Iterator<Item = &BoundRule>| {
+        lines.extend(rules.map(|rule| format!("  {what}: {}{}", safe(&rule.summary), under(rule))));
+    };
+    let restricts = |rule: &&BoundRule| rule.rule.enabled && rule.rule.decision != Decision::Allow;
+    list("would run without asking", &mut status.automatic.iter());
+    list("would be asked about or denied", &mut status.added.iter().filter(restricts));
+    list("would no longer be asked about or denied", &mut status.removed.iter().filter(restricts));
+    lines
 }
 
 /// What a person decides; none when nobody is there.

@@ -185,6 +185,52 @@ fn an_answer_reaches_the_report() {
 }
 
 #[test]
+fn the_rules_of_a_project_count_when_a_person_accepts_them() {
+    let ground = Ground::new();
+    let file = ground.project().join(".nerve/config/permissions.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let rules = r#"{"schemaVersion": 2, "overlays": [{"ruleSetId": "supervised", "rules": [
+        {"id": "reports", "decision": "allow", "when": {"toolNames": ["write", "edit"]}},
+        {"id": "shell", "decision": "deny", "priority": 1, "when": {"toolNames": ["bash"]}}]}]}"#;
+    std::fs::write(&file, rules).unwrap();
+    let asked = "rules in ";
+    let told = |out: &str, answer: &str| {
+        assert!(out.contains("permissions.json: untrusted"), "{out}");
+        assert!(
+            out.contains("would run without asking: every `write` or `edit` call (under `supervised`)"),
+            "{out}"
+        );
+        assert!(out.contains("would be asked about or denied: every `bash` command"), "{answer}: {out}");
+    };
+    let run_with = |answers: &str| {
+        let given = ground.path("given");
+        std::fs::write(&given, answers).unwrap();
+        let mut command = ground.agent(&[]);
+        command.stdin(File::open(given).unwrap());
+        run(command)
+    };
+    // Left for later: nothing of them counts, and nobody answers what is asked.
+    let (code, out, _) = run_with("later\n");
+    told(&out, "later");
+    assert_eq!((code, ground.report().as_str()), (3, ""), "{out}");
+    // Accepted: the report is written without a question, the command is not run.
+    let (code, out, err) = run_with("y\n1\n1\n1\n");
+    told(&out, "y");
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(!out.contains("write · "), "it was asked about: {out}");
+    assert!(ground.report().contains("TODOs"), "{out}");
+    assert_eq!(ground.begun(), 0, "{out}");
+    // Known: nobody is asked about them again, until one byte changes.
+    let (_, out, _) = run_with("1\n1\n");
+    assert!(!out.contains(asked), "{out}");
+    std::fs::write(&file, rules.replace("edit", "bash")).unwrap();
+    let (_, out, _) = run_with("n\n1\n1\n");
+    assert!(out.contains(asked), "{out}");
+    let (_, out, _) = run_with("1\n1\n");
+    assert!(!out.contains(asked), "a refused version is not asked about again: {out}");
+}
+
+#[test]
 fn without_a_person_what_needs_one_is_denied() {
     let ground = Ground::new();
     let before = ground.files();

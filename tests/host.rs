@@ -12,8 +12,9 @@ use nervekit::conversation::{BackendError, CallOutcome, EventPayload, Page, Stor
 use nervekit::harness::{
     Adapter, Credentials, Message, ProviderError, ScriptedModel, ScriptedReply, StopReason,
 };
-use nervekit::permissions::Risk;
+use nervekit::permissions::{Risk, Standing};
 use nervekit::store::RedbBackend;
+use nervekit::tools::FileAssetStore;
 use nervekit::types::{InputId, Retry, Secret};
 use nervekit::{
     Attendance, BuildError, BuildProblem, Conversation, Ending, Host, HostBuilder, Limits, NewInput, Tool,
@@ -430,4 +431,115 @@ async fn ten_edits_of_one_file_at_once_all_land_or_fail_loudly() {
         assert_eq!(landed.len(), 10, "round {round}");
     }
     assert!(folder.path().join("link").is_symlink());
+}
+
+const RULES: &str = r#"{"schemaVersion": 2, "overlays": [{"ruleSetId": "supervised", "rules": [
+    {"id": "notes", "decision": "allow", "when": {"toolNames": ["write"]}}]}]}"#;
+
+/// Writes a note in each conversation.
+fn writer() -> ScriptedModel {
+    ScriptedModel::from_fn(|request| match request.messages.last() {
+        Some(Message::ToolResult(_)) => ScriptedReply::text("done"),
+        _ => ScriptedReply::call_tool("write", json!({"path": "note.txt", "content": "a note"})),
+    })
+}
+
+async fn wrote(host: &Host) -> CallOutcome {
+    let conversation = host.start("write").await.unwrap();
+    conversation.finished().await.unwrap();
+    responses(&conversation).await[0].outcome
+}
+
+fn put(file: &Path, text: &str) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+#[tokio::test]
+async fn the_rules_in_a_fresh_home_count_and_edits_count_when_they_are_accepted() {
+    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = home.path().join("config/permissions.json");
+    put(&file, RULES);
+    let open = async || {
+        let builder = Host::local().home(home.path()).project(project.path()).model(writer()).unattended();
+        builder.open().await.unwrap()
+    };
+    let host = open().await;
+    assert_eq!(host.policy().status().await.unwrap().standing, Standing::Active);
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+
+    // An edit restricts at once, and allows more only when it is accepted.
+    put(&file, &RULES.replace("write", "edit"));
+    assert_eq!(wrote(&host).await, CallOutcome::Denied);
+    put(&file, &RULES.replace("[\"write\"]", "[\"write\", \"edit\"]"));
+    assert_eq!(wrote(&host).await, CallOutcome::Denied);
+    let status = host.policy().status().await.unwrap();
+    assert_eq!((status.standing, status.added.len(), status.removed.len()), (Standing::Changed, 1, 1));
+    host.policy().trust(status.digest.unwrap()).await.unwrap();
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+
+    // What was decided outlives the process.
+    host.shutdown(Duration::from_secs(10)).await;
+    drop(host);
+    let host = open().await;
+    assert_eq!(host.policy().status().await.unwrap().standing, Standing::Active);
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+    put(&file, "{");
+    let conversation = host.start("write").await.unwrap();
+    conversation.finished().await.unwrap();
+    assert_eq!(responses(&conversation).await[0].outcome, CallOutcome::Denied);
+    let problems = conversation.snapshot().await.unwrap().state.policy_problems;
+    assert!(problems[0].reason.contains("line 1, column"), "{problems:?}");
+}
+
+#[tokio::test]
+async fn rules_that_could_not_be_read_in_a_fresh_home_are_not_accepted_unseen() {
+    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = home.path().join("config/permissions.json");
+    put(&file, &RULES[1..]);
+    let builder = Host::local().home(home.path()).project(project.path()).model(writer()).unattended();
+    let host = builder.open().await.unwrap();
+    assert_eq!(host.policy().status().await.unwrap().standing, Standing::Malformed);
+    assert_eq!(wrote(&host).await, CallOutcome::Denied);
+    put(&file, RULES);
+    let status = host.policy().status().await.unwrap();
+    assert_eq!((status.standing, wrote(&host).await), (Standing::Changed, CallOutcome::Denied));
+    host.policy().trust(status.digest.unwrap()).await.unwrap();
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+}
+
+#[tokio::test]
+async fn with_a_backend_of_the_hosts_projects_have_rules_and_users_have_none() {
+    let (folder, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(&project.path().join(".nerve/config/permissions.json"), RULES);
+    let backend = RedbBackend::options(folder.path().join("store.redb")).open().await.unwrap();
+    let assets = FileAssetStore::new(folder.path().join("assets"));
+    let builder = Host::in_memory().backend(backend).assets(assets).project(project.path());
+    let host = builder.model(writer()).unattended().open().await.unwrap();
+    let policy = host.project().policy();
+    let status = policy.status().await.unwrap();
+    assert_eq!((status.standing, wrote(&host).await), (Standing::Untrusted, CallOutcome::Denied));
+    policy.trust(status.digest.unwrap()).await.unwrap();
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
+    let error = host.policy().status().await.unwrap_err();
+    assert!(error.to_string().contains("no document of that scope"), "{error}");
+}
+
+#[tokio::test]
+async fn every_project_of_a_host_is_trusted_by_itself() {
+    let (home, here, there) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for project in [&here, &there] {
+        put(&project.path().join(".nerve/config/permissions.json"), RULES);
+    }
+    let builder = Host::local().home(home.path()).project(here.path()).model(writer()).unattended();
+    let host = builder.open().await.unwrap();
+    let digest = host.project().policy().status().await.unwrap().digest.unwrap();
+    host.project().policy().trust(digest).await.unwrap();
+    let other = host.project_at(there.path()).await.unwrap();
+    assert_eq!(other.policy().status().await.unwrap().standing, Standing::Untrusted);
+    let conversation = other.converse(host.config().clone()).await.unwrap();
+    conversation.ask("write").await.unwrap();
+    assert_eq!(responses(&conversation).await[0].outcome, CallOutcome::Denied);
+    assert_eq!(wrote(&host).await, CallOutcome::Completed);
 }

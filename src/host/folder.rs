@@ -89,7 +89,13 @@ pub(super) fn prepare(home: Option<PathBuf>, project: Option<&Path>) -> Result<F
         problems.push(BuildProblem::NoSuchFolder { folder: PathBuf::from("~/.nerve") });
         None
     };
-    let data = home.as_ref().and_then(|home| made(&home.join("data"), &mut problems));
+    if let Some(home) = &home {
+        check_owner(home, &mut problems);
+    }
+    let data = home.as_ref().filter(|_| problems.is_empty()).and_then(|home| {
+        let data = made(&home.join("data"), &mut problems)?;
+        private(data, &mut problems)
+    });
     match (home, data) {
         (Some(home), Some(data)) if problems.is_empty() => {
             Ok(Folders { home, data, project, os_home: os_home() })
@@ -135,6 +141,47 @@ fn check_home(home: &Path, default: bool, project: Option<&Path>, problems: &mut
     if !default && nearest_existing(home).starts_with(project) {
         problems.push(BuildProblem::HomeInsideProject { home: home.to_owned(), project: project.to_owned() });
     }
+}
+
+/// Whoever could write into the home could write the rules, and what was decided about them.
+#[cfg(unix)]
+fn check_owner(home: &Path, problems: &mut Vec<BuildProblem>) {
+    use std::os::unix::fs::MetadataExt as _;
+    let reason = match std::fs::metadata(home) {
+        Ok(facts) if facts.uid() != rustix::process::geteuid().as_raw() => {
+            format!("it belongs to the user {}", facts.uid())
+        }
+        Ok(facts) if facts.mode() & 0o022 != 0 => {
+            format!("others can write into it (its mode is {:03o})", facts.mode() & 0o777)
+        }
+        Ok(_) => return,
+        Err(source) => {
+            return problems.push(BuildProblem::UnusableFolder { folder: home.to_owned(), source });
+        }
+    };
+    problems.push(BuildProblem::HomeNotPrivate { home: home.to_owned(), reason });
+}
+
+/// Owners are not compared here.
+#[cfg(not(unix))]
+fn check_owner(_home: &Path, _problems: &mut Vec<BuildProblem>) {}
+
+/// Closes a folder that was there before to everybody else.
+#[cfg(unix)]
+fn private(folder: PathBuf, problems: &mut Vec<BuildProblem>) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    match std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)) {
+        Ok(()) => Some(folder),
+        Err(source) => {
+            problems.push(BuildProblem::UnusableFolder { folder, source });
+            None
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn private(folder: PathBuf, _problems: &mut Vec<BuildProblem>) -> Option<PathBuf> {
+    Some(folder)
 }
 
 /// The canonical form of a path of which the end may not exist yet.
@@ -186,6 +233,26 @@ mod tests {
         assert_eq!(existing(&base.path().join("missing"), &mut problems), None);
         assert_eq!(existing(&file, &mut problems), None);
         assert_eq!(problems.len(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_home_that_others_can_write_into_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        let home = base.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        std::fs::set_permissions(&home, PermissionsExt::from_mode(0o777)).unwrap();
+        let problems = prepare(Some(home.clone()), None).unwrap_err();
+        let [BuildProblem::HomeNotPrivate { reason, .. }] = &problems[..] else { panic!("{problems:?}") };
+        assert!(reason.contains("777"), "{reason}");
+        assert!(!home.join("data").exists(), "nothing is made in it");
+        // Others may look at what a person keeps there, but not at the data.
+        std::fs::set_permissions(&home, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::create_dir(home.join("data")).unwrap();
+        std::fs::set_permissions(home.join("data"), PermissionsExt::from_mode(0o755)).unwrap();
+        let folders = prepare(Some(home), None).unwrap();
+        assert_eq!(std::fs::metadata(&folders.data).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[cfg(unix)]

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod alternative;
 mod schema;
 
 /// Arguments after validation: coerced where a slip was unambiguous, decoded, and written back with defaults.
@@ -127,17 +128,46 @@ pub struct ArgumentType {
 impl ArgumentType {
     /// Describes a Rust type. Fields that it does not have are refused, whether or not it says so itself, so
     /// the names of `serde(alias)` are not known either.
+    ///
+    /// Arguments that exclude each other are an enum: flattened into the type, or the type itself with a tag. A call
+    /// takes exactly one variant; fields of another one are refused too.
+    ///
+    /// ```
+    /// use nervekit_permissions::EffectiveArguments;
+    /// use nervekit_tools::ArgumentType;
+    ///
+    /// #[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+    /// #[serde(tag = "action", rename_all = "snake_case")]
+    /// enum Note {
+    ///     /// Adds a note.
+    ///     Add { text: String },
+    ///     /// Removes a note.
+    ///     Remove { number: u32 },
+    /// }
+    /// let note = ArgumentType::of::<Note>();
+    /// let sent = EffectiveArguments::parse(r#"{"action": "remove", "text": "milk"}"#)?;
+    /// assert_eq!(
+    ///     note.effective(&sent).unwrap_err().to_string(),
+    ///     "argument `number` is missing; the action `remove` needs it"
+    /// );
+    /// assert_eq!(note.schema()["properties"]["action"]["enum"], serde_json::json!(["add", "remove"]));
+    /// # Ok::<(), nervekit_permissions::ArgumentsError>(())
+    /// ```
     #[must_use]
     pub fn of<A: DeserializeOwned + Serialize + JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
         schema::close(&mut schema);
+        let choices = alternative::hoist(&mut schema);
         let schema = Arc::new(schema);
         let known = schema.clone();
         let validate = move |arguments: &EffectiveArguments| {
             let mut value = arguments.as_value().clone();
             let mut notes = Vec::new();
             schema::coerce(&known, &mut value, &mut notes)?;
+            for choice in &choices {
+                choice.check(&mut value)?;
+            }
             let typed: A = decode(value)?;
             let mut value =
                 serde_json::to_value(&typed).map_err(|error| ArgumentError::new("", error.to_string()))?;

@@ -48,7 +48,7 @@ pub enum Availability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandledBy {
-    /// Its executor.
+    /// Its executor; without one the tool is not offered.
     Local,
     /// The conversation core, in one batch with the result. A core does so for its own tools only, and offers no others
     /// of this kind.

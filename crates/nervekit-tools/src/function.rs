@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use nervekit_permissions::{Risk, Target, ToolKind};
@@ -10,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::argument::{ArgumentType, decode};
+use crate::argument::ArgumentType;
 use crate::context::ToolContext;
 use crate::definition::ToolDefinition;
 use crate::error::ToolError;
@@ -92,10 +91,7 @@ impl<A: DeserializeOwned + Serialize + JsonSchema + Send + 'static> FunctionTool
                 descriptor
             })
         });
-        self.tool.targets = Some(Arc::new(move |arguments| {
-            // Effective arguments decode; others have no targets and fail closed as the tool as a whole.
-            decode(arguments.as_value().clone()).map_or_else(|_| Vec::new(), |typed| targets(&typed))
-        }));
+        self.tool = self.tool.with_targets(targets);
         self
     }
 

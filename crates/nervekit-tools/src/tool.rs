@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::argument::{ArgumentError, ArgumentType, Effective};
+use crate::argument::{ArgumentError, ArgumentType, Effective, decode};
 use crate::context::ToolContext;
 use crate::definition::ToolDefinition;
 use crate::error::ToolError;
@@ -49,7 +49,7 @@ pub struct Tool {
     pub(crate) definition: Arc<ToolDefinition>,
     pub(crate) arguments: ArgumentType,
     pub(crate) executor: Option<Arc<dyn ToolExecutor>>,
-    pub(crate) targets: Option<Arc<Targets>>,
+    targets: Option<Arc<Targets>>,
     derived: Arc<OnceLock<Derived>>,
 }
 
@@ -87,7 +87,9 @@ impl Tool {
         Self { executor: Some(Arc::new(executor)), ..Self::handled_elsewhere(definition, arguments) }
     }
 
-    /// Makes a tool whose calls the conversation core or the host carries out.
+    /// Makes a tool without an executor: the conversation core carries out its calls, or whoever adds an executor with
+    /// [`carried_out_by`](Self::carried_out_by). Until then it is data: rules can be tried on it, and no model is
+    /// offered it.
     ///
     /// ```
     /// use nervekit_tools::{catalog, HandledBy};
@@ -99,6 +101,46 @@ impl Tool {
     pub fn handled_elsewhere(definition: ToolDefinition, arguments: ArgumentType) -> Self {
         let derived = Arc::default();
         Self { definition: Arc::new(definition), arguments, executor: None, targets: None, derived }
+    }
+
+    /// Adds an executor, or puts it in the place of the one that is there.
+    ///
+    /// A tool of the conversation core stays the core's; a host that carries one out itself also says so, with
+    /// [`redefine`](Self::redefine) and [`ToolDefinition::handled_by`].
+    ///
+    /// ```
+    /// use nervekit_tools::catalog::{self, WebSearch};
+    /// # use nervekit_tools::{ToolCall, ToolContext, ToolError, ToolExecutor, ToolOutcome, ToolOutput};
+    /// #[derive(Debug)]
+    /// struct Archive;
+    ///
+    /// #[async_trait::async_trait]
+    /// impl ToolExecutor for Archive {
+    ///     async fn execute(&self, call: ToolCall, _: ToolContext) -> Result<ToolOutcome, ToolError> {
+    ///         let WebSearch { query, .. } = call.typed()?;
+    ///         Ok(ToolOutput::text(format!("nothing about {query}")).into())
+    ///     }
+    /// }
+    /// let search = catalog::web_search();
+    /// assert!(search.executor().is_none());
+    /// let search = search.carried_out_by(Archive);
+    /// assert!(search.executor().is_some());
+    /// ```
+    #[must_use]
+    pub fn carried_out_by(self, executor: impl ToolExecutor) -> Self {
+        Self { executor: Some(Arc::new(executor)), ..self }
+    }
+
+    /// Computes the targets of a call from its typed arguments.
+    pub(crate) fn with_targets<A: DeserializeOwned>(
+        self,
+        targets: impl Fn(&A) -> Vec<Target> + Send + Sync + 'static,
+    ) -> Self {
+        let targets = move |arguments: &EffectiveArguments| {
+            // Effective arguments decode; others have no targets and fail closed as the tool as a whole.
+            decode(arguments.as_value().clone()).map_or_else(|_| Vec::new(), |typed| targets(&typed))
+        };
+        Self { targets: Some(Arc::new(targets)), ..self }
     }
 
     /// Makes a tool of an async function over typed arguments.
@@ -188,7 +230,8 @@ impl Tool {
         self.arguments.effective(arguments)
     }
 
-    /// The targets of a call that the author computes, besides those that the descriptor's selectors find.
+    /// The targets of a call that the author computes; where there are any, they count in the place of those that the
+    /// descriptor's selectors find.
     /// `arguments` are effective ones. A target names the argument whose text it is, so that
     /// [`ToolContext::path`] finds it.
     #[must_use]

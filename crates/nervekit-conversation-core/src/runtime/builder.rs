@@ -154,6 +154,14 @@ pub enum BuildProblem {
         /// The project.
         project: PathBuf,
     },
+    /// Others could write the rules, and what was decided about them.
+    #[error("the home `{}` is not private: {reason}; use a folder of your own, such as a new one inside of it", home.display())]
+    HomeNotPrivate {
+        /// The home.
+        home: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// Two tools have one name.
     #[error("two tools are called `{name}`")]
     DuplicateTool {

@@ -187,6 +187,161 @@ fn a_type_without_fields_accepts_the_empty_object_only() {
     assert_eq!(error.to_string(), "argument `a` is unknown; this tool takes no arguments");
 }
 
+/// A note, to be made or changed.
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+struct Note {
+    /// Where it is kept.
+    place: Option<String>,
+    #[serde(flatten)]
+    source: Source,
+    #[serde(flatten)]
+    action: Action,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Source {
+    /// The text itself.
+    Text(String),
+    /// A file with the text.
+    File(String),
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(tag = "action", rename_all = "snake_case")]
+enum Action {
+    /// Makes it.
+    ///
+    /// More for readers of Rust.
+    Make {},
+    /// Changes it.
+    Change {
+        /// Which one.
+        number: u32,
+        /// Its colour.
+        colour: Option<String>,
+    },
+}
+
+#[test]
+fn alternatives_are_hoisted_and_what_they_exclude_is_kept() {
+    assert_eq!(
+        ArgumentType::of::<Note>().schema(),
+        &json!({
+            "type": "object",
+            "properties": {
+                "place": {"type": ["string", "null"], "description": "Where it is kept."},
+                "text": {"type": "string", "description": "The text itself."},
+                "file": {"type": "string", "description": "A file with the text."},
+                "action": {
+                    "type": "string", "enum": ["make", "change"],
+                    "description": "`make`: Makes it. `change`: Changes it.",
+                },
+                "number": {"type": "integer", "minimum": 0, "description": "Which one."},
+                "colour": {"type": ["string", "null"], "description": "Its colour."},
+            },
+            "required": ["action"],
+            "allOf": [
+                {"oneOf": [{"required": ["text"]}, {"required": ["file"]}]},
+                {"oneOf": [
+                    {"properties": {"action": {"const": "make"}}},
+                    {"properties": {"action": {"const": "change"}}, "required": ["number"]},
+                ]},
+            ],
+            "additionalProperties": false,
+        })
+    );
+    // One choice alone needs no `allOf`.
+    assert_eq!(
+        ArgumentType::of::<Source>().schema()["oneOf"],
+        json!([{"required": ["text"]}, {"required": ["file"]}])
+    );
+}
+
+#[test]
+fn a_call_takes_exactly_one_alternative() {
+    let note = ArgumentType::of::<Note>();
+    let effective = |sent: &Value| note.effective(&EffectiveArguments::new(sent.clone()).unwrap());
+    for (sent, wanted) in [
+        (json!({"action": "make", "text": "a"}), json!({"action": "make", "text": "a"})),
+        // Null is absent, also where it belongs to the other alternative.
+        (
+            json!({"action": "make", "file": "a", "text": null, "number": null, "place": null}),
+            json!({"action": "make", "file": "a"}),
+        ),
+        (
+            json!({"action": "change", "number": "3", "file": "a", "colour": "red"}),
+            json!({"action": "change", "number": 3, "file": "a", "colour": "red"}),
+        ),
+    ] {
+        let first = effective(&sent).unwrap();
+        assert_eq!(first.arguments.as_value(), &wanted);
+        assert_eq!(effective(&wanted).unwrap().arguments, first.arguments, "a fixed point");
+    }
+    for (sent, wanted) in [
+        (json!({"action": "make"}), "the arguments are not valid: give one of `text`, `file`"),
+        (
+            json!({"action": "make", "text": "a", "file": "b"}),
+            "the arguments are not valid: give only one of `text`, `file`",
+        ),
+        (json!({"text": "a"}), "argument `action` is missing; it is one of `make`, `change`"),
+        (
+            json!({"action": "burn", "text": "a"}),
+            "argument `action` is unknown; it is one of `make`, `change`",
+        ),
+        (json!({"action": 1, "text": "a"}), "argument `action` is unknown; it is one of `make`, `change`"),
+        (
+            json!({"action": "change", "text": "a"}),
+            "argument `number` is missing; the action `change` needs it",
+        ),
+        (
+            json!({"action": "make", "text": "a", "colour": "red"}),
+            "argument `colour` does not go with the action `make`; leave it out",
+        ),
+        (
+            json!({"action": "make", "text": "a", "size": 1}),
+            "argument `size` is unknown; known are `action`, ",
+        ),
+    ] {
+        let error = effective(&sent).expect_err(&sent.to_string()).to_string();
+        assert!(error.starts_with(wanted), "{sent}: {error}");
+    }
+}
+
+/// What two alternatives say of one property stays apart where it differs.
+#[test]
+fn alternatives_may_mean_different_things_by_one_name() {
+    #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+    #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+    enum Setting {
+        Name(String),
+        Alias(String),
+        Size(u32),
+        Place(Nested),
+    }
+    let setting = ArgumentType::of::<Setting>();
+    assert_eq!(
+        setting.schema()["properties"]["value"]["anyOf"].as_array().unwrap().len(),
+        3,
+        "{:#}",
+        setting.schema()
+    );
+    assert_eq!(setting.schema()["properties"]["kind"].get("description"), None);
+    for sent in [
+        json!({"kind": "name", "value": "5"}),
+        json!({"kind": "size", "value": 5}),
+        json!({"kind": "place", "value": {"count": 1}}),
+    ] {
+        let effective = setting.effective(&EffectiveArguments::new(sent.clone()).unwrap()).unwrap();
+        assert_eq!(
+            (effective.arguments.as_value()["kind"].clone(), effective.notes.len()),
+            (sent["kind"].clone(), 0)
+        );
+    }
+    let wrong = EffectiveArguments::new(json!({"kind": "size", "value": "many"})).unwrap();
+    assert!(setting.effective(&wrong).is_err());
+}
+
 #[test]
 fn errors_are_small() {
     assert!(size_of::<ArgumentError>() <= 64);

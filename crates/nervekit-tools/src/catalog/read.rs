@@ -27,18 +27,18 @@ use crate::tool::Tool;
 /// The arguments of `read`.
 ///
 /// ```
-/// use nervekit_tools::catalog::Read;
+/// use nervekit_tools::catalog::{Read, ReadSource};
 /// let args: Read = serde_json::from_str(r#"{"path": "a", "offset": 200}"#)?;
+/// assert_eq!(args.source, ReadSource::Path("a".to_owned()));
 /// assert_eq!((args.offset, args.limit), (Some(200), None));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Read {
-    /// The file.
-    pub path: Option<String>,
-    /// Instead of `path`: the id of an asset of this conversation, such as a complete output.
-    pub asset: Option<String>,
+    /// What is read.
+    #[serde(flatten)]
+    pub source: ReadSource,
     /// The first line, from 1. Default: 1.
     #[schemars(range(min = 1))]
     pub offset: Option<u64>,
@@ -50,6 +50,24 @@ pub struct Read {
     /// How many bytes. Default and most: 40000.
     #[schemars(range(min = 1))]
     pub byte_limit: Option<u64>,
+}
+
+/// What `read` reads: exactly one of these.
+///
+/// ```
+/// use nervekit_tools::catalog::ReadSource;
+/// let source: ReadSource = serde_json::from_str(r#"{"path": "src/lib.rs"}"#)?;
+/// assert_eq!(source, ReadSource::Path("src/lib.rs".to_owned()));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReadSource {
+    /// The file.
+    Path(String),
+    /// Instead of `path`: the id of an asset of this conversation, such as a complete output.
+    Asset(String),
 }
 
 /// Most lines of one window.
@@ -110,10 +128,9 @@ impl ToolExecutor for ReadExecutor {
             ));
         }
         let range = Range::of(&args, by_bytes);
-        let output = match (&args.path, &args.asset) {
-            (Some(_), None) => read_file(&context, range).await,
-            (None, Some(asset)) => read_asset(&context, asset, range).await,
-            _ => return Err(ToolError::new("give `path` or `asset`: one of them, not both")),
+        let output = match &args.source {
+            ReadSource::Path(_) => read_file(&context, range).await,
+            ReadSource::Asset(asset) => read_asset(&context, asset, range).await,
         };
         if context.is_cancelled() { Ok(ToolOutcome::Cancelled) } else { Ok(output?.into()) }
     }

@@ -82,8 +82,24 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({"type": "function", "function": {
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": parameters(&tool.parameters),
     }})
+}
+
+/// The schema of arguments. A request with a tool whose schema has one of these words at its root is refused as a whole
+/// ("schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"). Beside
+/// `properties` they only say which of these go together; whoever takes the call checks that. A schema without
+/// `properties` would say nothing any more: it stays, and the service names the tool that it refuses.
+fn parameters(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Value::Object(root) = &mut schema
+        && root.contains_key("properties")
+    {
+        for word in ["oneOf", "anyOf", "allOf", "enum", "not"] {
+            root.remove(word);
+        }
+    }
+    schema
 }
 
 fn messages(request: &ModelRequest, info: &ModelInfo, options: &ChatOptions) -> Vec<Value> {

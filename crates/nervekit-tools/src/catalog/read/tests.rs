@@ -81,8 +81,11 @@ async fn an_asset_of_the_conversation_is_read_and_no_other() {
     let other = AssetId::from_key("another").to_string();
     assert!(problem(&bed, json!({"asset": other})).await.contains("does not exist"));
     assert!(problem(&bed, json!({"asset": "../../etc"})).await.contains("is not an id"));
-    for both in [json!({}), json!({"asset": asset, "path": "a"})] {
-        assert!(problem(&bed, both).await.contains("give `path` or `asset`"));
+    for (sent, wanted) in [
+        (json!({}), "give one of `path`, `asset`"),
+        (json!({"asset": asset, "path": "a"}), "give only one of `path`, `asset`"),
+    ] {
+        assert!(problem(&bed, sent).await.contains(wanted));
     }
     let mixed = json!({"asset": asset, "offset": 1, "byte_offset": 1});
     assert!(problem(&bed, mixed).await.contains("not both"));

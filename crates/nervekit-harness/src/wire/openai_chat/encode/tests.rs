@@ -113,6 +113,28 @@ fn the_whole_body_is_pinned() {
 }
 
 #[test]
+fn what_the_service_refuses_at_the_root_of_a_schema_is_left_out() {
+    let sent = |schema: Value| {
+        let tools = [ToolSpec::new("python_exec", "p", schema)];
+        let request = ModelRequest::new(Messages::from_iter([UserMessage::text("hi")])).tools(tools);
+        let body = encode(&request, &info(), &ChatOptions::default());
+        check(&body);
+        body["tools"][0]["function"]["parameters"].clone()
+    };
+    let nested = json!({"oneOf": [{"type": "string"}, {"type": "integer"}]});
+    let properties = json!({"code": nested, "path": {"type": "string", "enum": ["a", "b"]}});
+    let wanted = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    for word in ["oneOf", "anyOf", "allOf", "enum", "not"] {
+        let mut schema = wanted.clone();
+        schema[word] = json!([{"required": ["code"]}, {"required": ["path"]}]);
+        assert_eq!(sent(schema), wanted);
+    }
+    // Without it nothing would be left of this one.
+    let whole = json!({"oneOf": [{"type": "object", "properties": properties}]});
+    assert_eq!(sent(whole.clone()), whole);
+}
+
+#[test]
 fn the_prefix_is_the_same_bytes_from_turn_to_turn() {
     let tools = [ToolSpec::new("b", "", json!({"z": 1, "a": 2})), ToolSpec::new("a", "", json!({}))];
     let mut messages = Messages::new();
