@@ -321,6 +321,9 @@ fn calls_are_explained_under_each_rule_set() {
         // What steers agents asks, whatever the rules say.
         ("write", file("AGENTS.md"), ["deny", "prompt", "prompt", "deny"]),
         ("bash", bash, ["deny", "prompt", "allow", "prompt"]),
+        // Tools that a host may carry out.
+        ("web_fetch", json!({"url": "https://example.com/"}), ["deny", "prompt", "allow", "allow"]),
+        ("launch", json!({"action": "list"}), ["allow", "allow", "allow", "allow"]),
     ] {
         for (rule_set, expected) in
             ["read_only", "supervised", "autonomous", "planning"].iter().zip(decisions)

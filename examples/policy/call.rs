@@ -11,7 +11,7 @@ use nervekit::permissions::{
     CallOrigin, Decision, DocumentScope, EffectiveArguments, Evaluation, Evidence, Grant, GrantScope, Mode,
     PermissionEngine as _, ProposedCall, RuleEngine, RuleEvidence, SuggestedRule, TargetResolver, display,
 };
-use nervekit::tools::{Catalog, Effective, catalog};
+use nervekit::tools::{Effective, catalog};
 use nervekit::types::ConversationId;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,11 +20,6 @@ use super::Failure;
 use super::document::{place_of, refused_in};
 use super::given::Given;
 use super::place::Place;
-
-/// The tools that may be asked about.
-fn tools() -> Catalog {
-    catalog::core_tools().iter().fold(catalog::local_tools(), |tools, tool| tools.with(tool.clone()))
-}
 
 /// Everything that is known of a decision.
 #[derive(Serialize)]
@@ -173,7 +168,8 @@ struct Wanted {
 impl Wanted {
     fn of(given: &Given) -> Result<Self, Failure> {
         let (name, arguments) = (given.needed("--tool")?, given.needed("--args")?);
-        let tools = tools();
+        // All that are described; a host may carry out fewer.
+        let tools = catalog::known_tools();
         let Some(tool) = tools.get(&name) else {
             let known: Vec<&str> = tools.iter().map(|tool| tool.definition().name()).collect();
             return Err(Failure::Use(format!(
