@@ -179,7 +179,7 @@ fn how_it_is_used_is_told() {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
     }
     assert!(help.contains("$NERVE_HOME") && help.contains("exits 75"));
-    let read: &[&str] = &["explain", "--tool", "read", "--args", "{}"];
+    let read: &[&str] = &["explain", "--tool", "read", "--args", "{\"path\": \"a\"}"];
     for (arguments, words) in [
         (&[][..], "a command is needed"),
         (&["grand"], "`grand` is not a command; there are: validate, explain, trust status"),
