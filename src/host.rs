@@ -18,6 +18,7 @@ use nervekit_types::{ConversationId, ProjectId};
 use crate::error::Error;
 
 pub use builder::HostBuilder;
+pub use folder::Folders;
 
 /// Conversations on this machine, ready to use: a store, models, tools and permissions, wired up. One process opens one
 /// host and clones it wherever it is needed.

@@ -11,7 +11,7 @@ mod resource;
 pub mod terminal;
 
 pub use error::Error;
-pub use host::{Host, HostBuilder};
+pub use host::{Folders, Host, HostBuilder};
 pub use nervekit_conversation_core::{
     Attendance, BuildError, BuildProblem, ConfigChange, Conversation, ConversationConfig, Cursor, Ending,
     Interaction, InteractionKind, Limits, NewInput, Outcome, Project, RecoveryPolicy, RecoveryReport,

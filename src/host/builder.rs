@@ -473,19 +473,11 @@ impl HostBuilder {
     }
 
     fn roots(&self, folders: Option<&Folders>) -> Roots {
-        let mut roots = Roots::new().temp(std::env::temp_dir());
-        if let Some(folders) = folders {
-            if matches!(self.kept, Kept::Home) || self.home.is_some() {
-                roots = roots.nerve_home(&folders.home).nerve_data(&folders.data);
-            }
-            if let Some(project) = &folders.project {
-                roots = roots.plans(project.join(".nerve/plans")).project(project);
-            }
-            if let Some(home) = &folders.os_home {
-                roots = roots.home(home);
-            }
+        match folders {
+            Some(folders) if matches!(self.kept, Kept::Home) || self.home.is_some() => folders.roots(),
+            Some(folders) => folders.roots_outside_home(),
+            None => Roots::new().temp(std::env::temp_dir()),
         }
-        roots
     }
 
     fn wire(self, mut builder: CoreBuilder) -> CoreBuilder {
@@ -575,9 +567,8 @@ const fn default_processes() -> Option<Arc<dyn Processes>> {
 #[cfg(feature = "redb")]
 async fn open_file(folders: Option<&Folders>, wait: Duration) -> Result<Arc<dyn Backend>, BuildError> {
     let Some(folders) = folders else { return Err(BuildError::new([])) };
-    let file = folders.data.join("conversations.redb");
-    let backend =
-        nervekit_store::RedbBackend::options(file).lock_wait(wait).open().await.map_err(StoreError::from)?;
+    let options = nervekit_store::RedbBackend::options(folders.store()).lock_wait(wait);
+    let backend = options.open().await.map_err(StoreError::from)?;
     Ok(Arc::new(backend))
 }
 

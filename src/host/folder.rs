@@ -2,15 +2,74 @@
 
 use std::path::{Path, PathBuf};
 
-use nervekit_conversation_core::BuildProblem;
+use nervekit_conversation_core::{BuildError, BuildProblem};
+use nervekit_permissions::Roots;
 
-/// Where a host keeps things.
+/// Where a host on this machine keeps things, for a program that looks at the same: one that manages rules, or tests
+/// them, without being a host.
+///
+/// ```
+/// use nervekit::Folders;
+/// use nervekit::permissions::RuleEngine;
+///
+/// # let home = tempfile::tempdir()?; let project = tempfile::tempdir()?;
+/// let folders = Folders::local(Some(home.path().into()), Some(project.path()))?;
+/// assert!(folders.store().ends_with("data/conversations.redb"));
+/// // It judges as the engine of `Host::local().home(…).project(…)` does.
+/// let engine = RuleEngine::new(folders.roots());
+/// # let _ = engine;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Folders {
+pub struct Folders {
     pub(super) home: PathBuf,
     pub(super) data: PathBuf,
     pub(super) project: Option<PathBuf>,
     pub(super) os_home: Option<PathBuf>,
+}
+
+impl Folders {
+    /// Finds the folders as [`Host::local`](crate::Host::local) does, and makes those of the home that are missing. The
+    /// home is the given one, else `$NERVE_HOME`, else `~/.nerve`; the project must exist.
+    pub fn local(home: Option<PathBuf>, project: Option<&Path>) -> Result<Self, BuildError> {
+        prepare(home, project).map_err(BuildError::new)
+    }
+
+    /// The folder that holds everything of the person's.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The folder of the project, in its canonical form.
+    #[must_use]
+    pub fn project(&self) -> Option<&Path> {
+        self.project.as_deref()
+    }
+
+    /// The file in which conversations are kept, and what was decided about documents.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.data.join("conversations.redb")
+    }
+
+    /// The folders that rules speak of by name.
+    #[must_use]
+    pub fn roots(&self) -> Roots {
+        self.roots_outside_home().nerve_home(&self.home).nerve_data(&self.data)
+    }
+
+    /// The same for a host that keeps nothing in a home.
+    pub(super) fn roots_outside_home(&self) -> Roots {
+        let mut roots = Roots::new().temp(std::env::temp_dir());
+        if let Some(project) = &self.project {
+            roots = roots.plans(project.join(".nerve/plans")).project(project);
+        }
+        match &self.os_home {
+            Some(home) => roots.home(home),
+            None => roots,
+        }
+    }
 }
 
 /// The home folder of the person, as the platform says.

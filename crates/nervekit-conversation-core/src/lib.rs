@@ -56,7 +56,7 @@ pub use event::{
     ExecutionStateEvent, FailureReason, InterventionKind, LlmRepresentation, MessageCall, Notification,
     ToolCallResponse, UserIntervention, UserMessageEvent,
 };
-pub use store::{RecordError, StoreError, StoreStats, StoredTrust, VerifyReport};
+pub use store::{RecordError, StoreError, StoreStats, StoredConversation, StoredTrust, VerifyReport};
 pub use tool_call::{CallState, Claim, ToolCall, TurnSettings};
 
 // Ports.

@@ -13,6 +13,7 @@ mod load;
 mod maintenance;
 mod record;
 mod row;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -32,6 +33,7 @@ pub use load::EventRange;
 pub use maintenance::{StoreStats, VerifyReport};
 pub use record::RecordError;
 pub use row::{CoreRow, Fate, FileRead, MailboxRow, OutcomeRow, Rows, TrustRow, Versioned};
+pub use stored::StoredConversation;
 pub use trust::StoredTrust;
 
 pub(crate) use record::CHAIN_START;

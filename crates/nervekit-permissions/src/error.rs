@@ -66,7 +66,7 @@ impl From<serde_json::Error> for DocumentProblem {
         Self {
             message: crate::display(message),
             rule: None,
-            position: (error.line() > 0).then(|| (error.line(), error.column())),
+            position: (error.line() > 0).then(|| (error.line(), error.column().max(1))),
         }
     }
 }
