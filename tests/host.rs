@@ -446,8 +446,8 @@ fn writer() -> ScriptedModel {
 
 async fn wrote(host: &Host) -> CallOutcome {
     let conversation = host.start("write").await.unwrap();
-    conversation.finished().await.unwrap();
-    responses(&conversation).await[0].outcome
+    drop(conversation.finished().await.unwrap());
+    responses(&conversation).await.first().unwrap().outcome
 }
 
 fn put(file: &Path, text: &str) {
@@ -486,7 +486,7 @@ async fn the_rules_in_a_fresh_home_count_and_edits_count_when_they_are_accepted(
     assert_eq!(wrote(&host).await, CallOutcome::Completed);
     put(&file, "{");
     let conversation = host.start("write").await.unwrap();
-    conversation.finished().await.unwrap();
+    drop(conversation.finished().await.unwrap());
     assert_eq!(responses(&conversation).await[0].outcome, CallOutcome::Denied);
     let problems = conversation.snapshot().await.unwrap().state.policy_problems;
     assert!(problems[0].reason.contains("line 1, column"), "{problems:?}");
@@ -554,7 +554,7 @@ async fn every_project_of_a_host_is_trusted_by_itself() {
     let other = host.project_at(there.path()).await.unwrap();
     assert_eq!(other.policy().status().await.unwrap().standing, Standing::Untrusted);
     let conversation = other.converse(host.config().clone()).await.unwrap();
-    conversation.ask("write").await.unwrap();
+    drop(conversation.ask("write").await.unwrap());
     assert_eq!(responses(&conversation).await[0].outcome, CallOutcome::Denied);
     assert_eq!(wrote(&host).await, CallOutcome::Completed);
 }

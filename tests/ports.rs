@@ -271,6 +271,7 @@ spawnable! {
     "interactions" = |it: Arc<dyn Conversations>| async move { interactions(&*it).await };
     "answer" = |it: Conversation| async move { nervekit::terminal::answer(&it, &any()).await };
     "resolve" = |it: Conversation| async move { nervekit::terminal::resolve(&it, &any(), any()).await };
+    "review" = |it: PolicyHandle| async move { nervekit::terminal::review(&it).await };
 }
 
 /// Every stream can be moved to another thread and kept there.

@@ -1,6 +1,6 @@
 //! The documents of users and projects in a running core: answers that are remembered there, versions that are
 //! accepted, what is wrong with them, and what a crash in between leaves.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "common/life.rs"]
 mod life;
@@ -103,8 +103,7 @@ fn send(key: &str) -> ScriptedReply {
 }
 
 fn rules(rules: impl IntoIterator<Item = Rule>) -> PolicyDocument {
-    PolicyDocument::new()
-        .overlay(rules.into_iter().fold(Overlay::new("supervised"), |overlay, rule| overlay.rule(rule)))
+    PolicyDocument::new().overlay(rules.into_iter().fold(Overlay::new("supervised"), Overlay::rule))
 }
 
 fn about(id: &str, decision: Decision, tool: &str) -> Rule {

@@ -92,7 +92,7 @@ impl Inner {
                 Ok(found) => problems.extend(found),
                 Err(DocumentError::Unsupported) => {}
                 Err(error) => {
-                    problems.push(IgnoredDocument::new(owner.scope(), PERMISSIONS, error.to_string()))
+                    problems.push(IgnoredDocument::new(owner.scope(), PERMISSIONS, error.to_string()));
                 }
             }
         }

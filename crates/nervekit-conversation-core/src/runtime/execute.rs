@@ -114,7 +114,7 @@ fn still_the_same(call: &ToolCall, evaluation: Evaluation) -> Result<Evaluation,
         Some(Resolution::Approve { .. })
     );
     match evaluation.decision() {
-        Decision::Deny => return Err(Settlement::denied_at_dispatch(&evaluation)),
+        Decision::Deny => return Err(Settlement::denied_at_dispatch(evaluation)),
         Decision::Allow if !approved => return Ok(evaluation),
         Decision::Allow | Decision::Prompt => {}
     }

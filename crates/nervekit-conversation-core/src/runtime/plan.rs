@@ -103,7 +103,7 @@ fn advance(draft: &mut Draft<'_>, planner: &Planner<'_>) {
 }
 
 /// Keeps the policies by which calls were judged, each under the digest that evidence names.
-pub(crate) fn keep_policies(draft: &mut Draft<'_>, policies: &[Arc<Policy>]) {
+pub(crate) fn keep_policies<'p>(draft: &mut Draft<'_>, policies: impl IntoIterator<Item = &'p Arc<Policy>>) {
     for policy in policies {
         draft.put_policy(policy.digest(), policy.to_bytes());
     }

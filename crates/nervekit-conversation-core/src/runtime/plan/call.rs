@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nervekit_permissions::{CanonicalTarget, Decision, Evaluation, Evidence, GrantScope, Mode, Policy};
+use nervekit_permissions::{CanonicalTarget, Decision, Evaluation, Evidence, GrantScope, Mode};
 use nervekit_tools::catalog::{AskUser, TodosSet};
 use nervekit_tools::{Attachment, FileFact, InputRequest, UserProjection};
 use nervekit_types::{AssetId, Digest, InteractionId};
@@ -29,9 +29,7 @@ pub(crate) struct Settlement {
     /// Set when it was denied because no person could be asked.
     pub(crate) unattended: bool,
     /// What refused it when it was about to begin.
-    pub(crate) dispatch: Option<Arc<Evidence>>,
-    /// The policies that the evidence names.
-    pub(crate) policies: Vec<Arc<Policy>>,
+    pub(crate) dispatch: Option<Box<Evaluation>>,
 }
 
 impl Settlement {
@@ -48,7 +46,6 @@ impl Settlement {
             busy: Duration::ZERO,
             unattended: false,
             dispatch: None,
-            policies: Vec::new(),
         }
     }
 
@@ -72,13 +69,9 @@ impl Settlement {
     }
 
     /// A call that a rule refused when it was about to begin.
-    pub(crate) fn denied_at_dispatch(evaluation: &Evaluation) -> Self {
-        let evidence = Arc::clone(&evaluation.evidence);
-        let policies = evaluation.policy.iter().chain(&evaluation.policy_until_confirmed).cloned();
-        let mut settlement = Self::denied(&evidence);
-        settlement.policies = policies.collect();
-        settlement.dispatch = Some(evidence);
-        settlement
+    pub(crate) fn denied_at_dispatch(evaluation: Evaluation) -> Self {
+        let settlement = Self::denied(&evaluation.evidence);
+        Self { dispatch: Some(Box::new(evaluation)), ..settlement }
     }
 }
 
@@ -357,7 +350,10 @@ pub(super) fn append_response(
     settlement: Settlement,
 ) {
     add_busy(draft, settlement.busy);
-    keep_policies(draft, &settlement.policies);
+    if let Some(refused) = &settlement.dispatch {
+        let policies = refused.policy.iter().chain(&refused.policy_until_confirmed);
+        keep_policies(draft, policies);
+    }
     if settlement.unattended
         && let Some(open) = &mut draft.core_mut().open_execution
     {
@@ -383,7 +379,7 @@ pub(super) fn append_response(
         user: settlement.user,
         supervision: call.supervision.clone(),
         resolution: call.resolution.clone(),
-        dispatch: settlement.dispatch,
+        dispatch: settlement.dispatch.map(|refused| refused.evidence),
         complete: settlement.complete,
         attachments: settlement.attachments,
         attempts: call.claim.as_ref().map_or(0, |claim| claim.attempt),
