@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use status::{BoundRule, DocumentStatus, Standing};
 
-use crate::document::{DocumentScope, PolicyDocument, strictest};
+use crate::document::{DocumentScope, PolicyDocument, restrictions};
 use crate::documents::{DocumentId, DocumentOwner, DocumentState, Documents, Trust};
 use crate::engine::PermissionEngine;
 use crate::error::{DocumentError, GrantError};
@@ -202,7 +202,7 @@ fn writable(scope: DocumentScope, state: &DocumentState) -> Result<Option<Policy
         }
         (None, Some(last)) => {
             let last = PolicyDocument::parse(scope, &last.bytes)?;
-            Ok(Some(strictest(None, Some(&last))))
+            Ok(Some(restrictions(last)))
         }
         (None, None) => Ok(None),
     }
