@@ -282,7 +282,7 @@ impl RuleEngine {
         let targets = if evidence.decision == Decision::Deny {
             Vec::new()
         } else {
-            decided(&compiled.policies, &resolved)
+            decided(&compiled.policies, resolved)
         };
         let mut evaluation = Evaluation::new(evidence).targets(targets);
         evaluation.policy = policy.cloned();
@@ -322,15 +322,15 @@ fn closed(call: &ProposedCall, policy: Option<&Policy>, reason: String) -> Evide
     evidence
 }
 
-fn decided(policies: &[Arc<Policy>], resolved: &ResolvedCall) -> Vec<DecidedTarget> {
-    let targets = resolved.targets.iter().zip(&resolved.means).enumerate();
+fn decided(policies: &[Arc<Policy>], resolved: ResolvedCall) -> Vec<DecidedTarget> {
+    let filters = (0..resolved.targets.len()).map(|index| EntryFilter::new(policies, &resolved, index));
+    let filters: Vec<Option<EntryFilter>> = filters.collect();
+    let targets = resolved.targets.into_iter().zip(resolved.means).zip(filters);
     targets
-        .map(|(index, (target, means))| {
-            let mut decided = DecidedTarget::new(target.clone());
-            decided.path.clone_from(&means.path);
-            decided.url.clone_from(&means.url);
-            decided.content.clone_from(&means.content);
-            decided.entries = EntryFilter::new(policies, resolved, index);
+        .map(|((target, means), entries)| {
+            let mut decided = DecidedTarget::new(target);
+            (decided.path, decided.url, decided.content) = (means.path, means.url, means.content);
+            decided.entries = entries;
             decided
         })
         .collect()

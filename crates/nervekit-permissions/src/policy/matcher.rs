@@ -24,6 +24,14 @@ pub(super) enum Reach {
     Whole,
 }
 
+/// To what its text is relative, as far as `root` and `absolute` say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Unsaid,
+    Root,
+    Nothing,
+}
+
 /// A matcher that is ready to be compared.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledMatcher {
@@ -32,12 +40,10 @@ pub(super) struct CompiledMatcher {
     scope: Option<TargetScope>,
     profile: Option<String>,
     content: Option<Digest>,
-    absolute: bool,
+    base: Base,
     any_query: bool,
     /// Whether it names one target and no other.
     exact: bool,
-    /// Whether the root was asked for, apart from what the text says.
-    asks_root: bool,
     root: Option<Root>,
     select: Select,
     reading: Reading,
@@ -124,10 +130,13 @@ impl CompiledMatcher {
             scope: matcher.scope,
             profile: matcher.profile.clone(),
             content: matcher.content,
-            absolute: matcher.absolute,
+            base: match (matcher.absolute, &matcher.root) {
+                (true, _) => Base::Nothing,
+                (false, Some(_)) => Base::Root,
+                (false, None) => Base::Unsaid,
+            },
             any_query: matcher.query == Some(QueryMatch::Any),
             exact: matcher.exact.is_some(),
-            asks_root: matcher.root.is_some(),
             root,
             select,
             reading,
@@ -171,8 +180,7 @@ impl CompiledMatcher {
     /// Whether it asks for nothing that only a path or a URL has. An allow without any selection means the
     /// project's paths, and any target of another kind.
     fn is_open(&self) -> bool {
-        let root = !self.asks_root && !self.absolute;
-        matches!(self.select, Select::Anything) && root && self.scope.is_none()
+        matches!(self.select, Select::Anything) && self.base == Base::Unsaid && self.scope.is_none()
     }
 
     fn reach_path(&self, path: &PathTarget) -> Reach {
@@ -196,7 +204,7 @@ impl CompiledMatcher {
     /// The reading of an allow: the resolved path, under its longest root only.
     fn covers(&self, select: Option<&PathSelect>, path: &PathTarget) -> bool {
         let longest = path.resolved.for_allow();
-        if self.absolute {
+        if self.base == Base::Nothing {
             let Some(PathSelect::Exact(exact)) = select else { return false };
             return path.scope == TargetScope::Exact && self.absolute(&path.resolved) == exact;
         }
@@ -223,7 +231,7 @@ impl CompiledMatcher {
         // Where no link was followed the typed form also names every root of the resolved one.
         let linked = path.resolved.absolute != path.lexical.absolute;
         for form in [Some(&path.lexical), linked.then_some(&path.resolved)].into_iter().flatten() {
-            if !self.absolute {
+            if self.base != Base::Nothing {
                 for rooted in &form.rooted {
                     if self.root.as_ref().is_none_or(|root| *root == rooted.root) {
                         most = most.max(restricts_name(select, self.name(rooted), path.scope));
@@ -231,12 +239,12 @@ impl CompiledMatcher {
                 }
             }
             let external = self.root.is_none() && form.for_allow().is_none();
-            if self.absolute || external {
+            if self.base == Base::Nothing || external {
                 most = most.max(restricts_name(select, self.absolute(form), path.scope));
             }
         }
         // A root below the tree may hold a match whatever the pattern is.
-        let below = !self.absolute
+        let below = self.base != Base::Nothing
             && path.contains.iter().any(|inner| self.root.as_ref().is_none_or(|root| *root == inner.root));
         if below { most.max(Reach::Part) } else { most }
     }
@@ -251,8 +259,7 @@ impl CompiledMatcher {
     }
 
     fn reach_url(&self, url: &UrlTarget) -> Reach {
-        if self.asks_root
-            || self.absolute
+        if self.base != Base::Unsaid
             || self.profile.is_some()
             || self.scope.is_some()
             || self.content.is_some()

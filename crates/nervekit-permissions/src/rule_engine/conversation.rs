@@ -29,11 +29,13 @@ impl Conversation {
     }
 }
 
+/// While the `Weak` is kept, no other document gets the address of this one, and nobody can change it there.
+type Addressed = (Weak<PolicyDocument>, Arc<Conversation>);
+
 /// The documents that came along lately.
 pub(super) struct Conversations {
-    /// By address. While the `Weak` is kept no other document gets that address, and nobody can change the one that
-    /// is there; so a call that brings along the document of the call before costs nothing.
-    by_address: Mutex<Recent<usize, (Weak<PolicyDocument>, Arc<Conversation>)>>,
+    /// By address: most calls bring along the very document that the call before did.
+    by_address: Mutex<Recent<usize, Addressed>>,
     by_digest: Mutex<Recent<Digest, Arc<Conversation>>>,
 }
 
