@@ -1,11 +1,11 @@
 //! The whole of a call: what `RuleEngine::evaluate` costs by kind of call and by where the documents lie.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nervekit_permissions::{
     Decision, DocumentId, DocumentOwner, Documents as _, FileDocuments, Filter, Matcher, MemoryTrustStore,
-    PermissionEngine, Policy, PolicyDocument, ProposedCall, ResolvedCall, Roots, Rule, RuleEngine,
+    PermissionEngine as _, Policy, PolicyDocument, ProposedCall, ResolvedCall, Roots, Rule, RuleEngine,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -17,11 +17,17 @@ use crate::side::nervekit::{self, Documents};
 pub(crate) struct Bed {
     folder: TempDir,
     user: PolicyDocument,
-    pub(crate) engines: Vec<(&'static str, RuleEngine)>,
-    /// With the answer that every engine gives.
-    pub(crate) calls: Vec<(&'static str, ProposedCall, Decision)>,
+    pub(crate) settings: Vec<Setting>,
     /// How many versions of the user's document were written.
     seen: u32,
+}
+
+/// An engine, and calls of every kind.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) engine: RuleEngine,
+    /// With the answer that every engine gives.
+    pub(crate) calls: Vec<(&'static str, ProposedCall, Decision)>,
 }
 
 impl Bed {
@@ -34,40 +40,35 @@ impl Bed {
         }
         let source = folder.path().join("project/crates/core/src/turn.rs");
         std::fs::write(source, "fn main() {}").expect("a file");
-        // A search then has something to withhold.
+        // A search then has something to withhold. The user's document stays within its 256 rules.
         let guardrail = Rule::new("no-env", Decision::Deny)
             .description("version 000000")
             .when(Filter::new().any_target(Matcher::new().pattern("**/.env*")));
         let [user, project, conversation] = documents.layers();
-        let (mut user, project) = (user.clone(), project.clone());
-        user.overlays[0].rules.truncate(249);
-        let user = user.guardrail(guardrail);
+        let mut bed = Self { folder, user: user.clone().guardrail(guardrail), settings: Vec::new(), seen: 0 };
 
-        let mut bed = Self { folder, user, engines: Vec::new(), calls: Vec::new(), seen: 0 };
-        let plain = || documents.with_rule_set(RuleEngine::new(bed.roots()));
-        let accepted = runtime.block_on(bed.files(".nerve", &project));
-        let edited = runtime.block_on(bed.files("edited", &project));
-        bed.engines = vec![
-            ("no documents", plain()),
-            ("given", plain().user_document(bed.user.clone()).project_document(project.clone())),
-            ("files", plain().documents(accepted, DocumentOwner::User(None))),
-            ("files, edited", plain().documents(edited, DocumentOwner::User(None))),
-        ];
-        bed.edit_anew();
-        let project = bed.folder.path().join("project");
-        let calls = [
-            ("read", file("read", "read", "crates/core/src/turn.rs"), Decision::Allow),
-            ("write", file("write", "write", "crates/core/src/turn.rs"), Decision::Prompt),
-            ("bash", bash("cargo test --workspace --all-features"), Decision::Prompt),
-            ("grep", file("grep", "read", "crates"), Decision::Allow),
-        ];
-        bed.calls = calls
-            .into_iter()
+        let engine = || documents.with_rule_set(RuleEngine::new(bed.roots()));
+        let given = engine().user_document(bed.user.clone()).project_document(project.clone());
+        let files = |home| {
+            let files = runtime.block_on(bed.files(home, project));
+            engine().documents(files, DocumentOwner::User(None))
+        };
+        let (accepted, edited) = (files("home/.nerve"), files("edited"));
+        let calls = bed.calls();
+        let with_rules: Vec<_> = calls
+            .iter()
             .map(|(name, call, decision)| {
-                let call = nervekit::propose(&project, &call);
-                (name, call.conversation_document(conversation.clone()), decision)
+                (*name, call.clone().conversation_document(conversation.clone()), *decision)
             })
             .collect();
+        let setting = |name, engine| Setting { name, engine, calls: with_rules.clone() };
+        bed.settings = vec![
+            Setting { name: "no documents", engine: engine(), calls },
+            setting("in memory", given),
+            setting("in files", accepted),
+            setting("in files, one changed", edited),
+        ];
+        bed.edit_anew();
         bed
     }
 
@@ -82,16 +83,37 @@ impl Bed {
             .temp("/tmp")
     }
 
+    fn calls(&self) -> Vec<(&'static str, ProposedCall, Decision)> {
+        let project = self.folder.path().join("project");
+        let file = |tool: &str, risk, path: &str| Call {
+            tool: tool.into(),
+            group: "files".into(),
+            risk,
+            path: path.into(),
+            ..Call::default()
+        };
+        let bash = Call {
+            tool: "bash".into(),
+            group: "shell".into(),
+            risk: "unknown",
+            command: "cargo test --workspace --all-features".into(),
+            ..Call::default()
+        };
+        let calls = [
+            ("`read` of a file, allowed", file("read", "read", "crates/core/src/turn.rs"), Decision::Allow),
+            ("`write` of a file, asks", file("write", "write", "crates/core/src/turn.rs"), Decision::Prompt),
+            ("`bash`, asks", bash, Decision::Prompt),
+            ("`grep` of a tree, allowed", file("grep", "read", "crates"), Decision::Allow),
+        ];
+        calls.map(|(name, call, decision)| (name, nervekit::propose(&project, &call), decision)).into()
+    }
+
     /// The documents in files below a home, all accepted.
     async fn files(&self, home: &str, project: &PolicyDocument) -> FileDocuments {
-        let home = match home {
-            ".nerve" => self.folder.path().join("home/.nerve"),
-            other => self.folder.path().join(other),
-        };
-        let files = FileDocuments::new(home, MemoryTrustStore::new());
-        let folder = std::fs::canonicalize(self.folder.path().join("project")).expect("a folder");
+        let files = FileDocuments::new(self.folder.path().join(home), MemoryTrustStore::new());
         let user = DocumentId::permissions(DocumentOwner::User(None));
         files.replace(&user, None, &bytes(&self.user)).await.expect("nothing is there");
+        let folder = self.folder.path().join("project");
         let id = DocumentId::permissions(DocumentOwner::Project(folder));
         let known = files.look(&id).current.as_ref().map(|document| document.digest);
         files.replace(&id, known, &bytes(project)).await.expect("it was just looked at");
@@ -120,17 +142,20 @@ impl Bed {
         std::thread::sleep(Duration::from_millis(2500));
     }
 
-    /// The engine whose user's document is edited.
-    pub(crate) fn over_edited(&self) -> &RuleEngine {
-        &self.engines.last().expect("four engines").1
+    /// The one whose user's document is edited.
+    pub(crate) fn changed(&self) -> &Setting {
+        self.settings.last().expect("four settings")
     }
 
-    /// What every engine answers, so that no figure is of something else.
+    /// Panics when an engine gives another answer, or counts a document that nobody accepted: then no figure would be
+    /// of what it says.
     pub(crate) fn check(&self) {
-        for (place, engine) in &self.engines {
-            for (name, call, decision) in &self.calls {
+        for (index, Setting { name, engine, calls }) in self.settings.iter().enumerate() {
+            for (kind, call, decision) in calls {
                 let found = engine.evaluate(call.clone());
-                assert_eq!(found.decision(), *decision, "{name}, {place}: {}", found.evidence.reason);
+                assert_eq!(found.decision(), *decision, "{kind}, {name}: {}", found.evidence.reason);
+                let ignored = usize::from(index == 3);
+                assert_eq!(found.evidence.ignored_documents.len(), ignored, "{kind}, {name}");
             }
         }
     }
@@ -140,16 +165,7 @@ fn bytes(document: &PolicyDocument) -> Vec<u8> {
     serde_json::to_vec_pretty(document).expect("plain data")
 }
 
-fn file(tool: &str, risk: &'static str, path: &str) -> Call {
-    Call { tool: tool.into(), group: "files".into(), risk, path: path.into(), ..Call::default() }
-}
-
-fn bash(command: &str) -> Call {
-    let command = command.into();
-    Call { tool: "bash".into(), group: "shell".into(), risk: "unknown", command, ..Call::default() }
-}
-
-/// Three policies as they are in force while a user's document is changed and not accepted.
+/// Three policies, as they are in force while a user's document is changed and not accepted.
 pub(crate) fn three(documents: &Documents) -> [Policy; 3] {
     let with = |keep: fn(&Rule) -> bool| {
         let mut user = documents.layers()[0].clone();
@@ -163,9 +179,4 @@ pub(crate) fn three(documents: &Documents) -> [Policy; 3] {
 pub(crate) fn decide(policies: &[Policy], call: &ResolvedCall) -> Decision {
     let decisions = policies.iter().map(|policy| policy.decide(call).decision());
     decisions.reduce(Decision::stricter).unwrap_or(Decision::Prompt)
-}
-
-/// Looks up one path, to tell what a system call costs here.
-pub(crate) fn stat(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok()
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::casbin::Enforcer;
 use cedar_policy::{Authorizer, Entities};
+use engine::{Bed, Setting};
 use nervekit_permissions::{Decision, PermissionEngine as _};
 use side::{casbin, cedar, nervekit};
 
@@ -146,34 +147,38 @@ fn main() {
 
 /// The whole of a call, by kind of call and by where the documents lie, and what a change of one byte costs.
 fn whole(documents: &nervekit::Documents, runtime: &tokio::runtime::Runtime) {
-    let mut bed = engine::Bed::new(documents, runtime);
+    let mut bed = Bed::new(documents, runtime);
     bed.settle();
     bed.check();
-    let mut figures: Vec<Vec<Figure>> = Vec::new();
-    for (place, _) in &bed.engines {
-        figures.push(bed.calls.iter().map(|(name, ..)| Figure::new(format!("`{name}`, {place}"))).collect());
-    }
-    let mut look = Figure::new("one `lstat`, for comparison");
+    let kinds = &bed.changed().calls;
+    let mut figures: Vec<Vec<Figure>> =
+        kinds.iter().map(|(kind, ..)| bed.settings.iter().map(|_| Figure::new(*kind)).collect()).collect();
+    let mut look = Figure::new("`lstat`");
     for _ in 0..TURNS {
-        for ((_, engine), figures) in bed.engines.iter().zip(&mut figures) {
-            for ((_, call, _), figure) in bed.calls.iter().zip(figures) {
-                figure.take(50, || drop(black_box(engine.evaluate(call.clone()))));
+        for (column, Setting { engine, calls, .. }) in bed.settings.iter().enumerate() {
+            for ((_, call, _), row) in calls.iter().zip(&mut figures) {
+                row[column].take(50, || drop(black_box(engine.evaluate(call.clone()))));
             }
         }
-        let path = std::env::temp_dir();
-        look.take(500, || drop(black_box(engine::stat(&path))));
+        let place = std::env::temp_dir();
+        look.take(500, || drop(black_box(std::fs::symlink_metadata(&place))));
     }
-    let mut figures: Vec<Figure> = figures.into_iter().flatten().collect();
-    figures.push(look);
-    table("The whole of a call, hot", &figures);
+    let titles: Vec<&str> = bed.settings.iter().map(|setting| setting.name).collect();
+    println!("\n| The whole of a call, hot: median, least | {} |", titles.join(" | "));
+    println!("| --- |{}", " --- |".repeat(titles.len()));
+    for row in &figures {
+        let cells = row.iter().map(|figure| format!("{:.1?}, {:.1?}", figure.median(), figure.least()));
+        println!("| {} | {} |", row[0].name, cells.collect::<Vec<_>>().join(" | "));
+    }
+    println!("\none `lstat` = {:.2?}, {:.2?}", look.median(), look.least());
 
-    let mut reload = ["a version that nobody has seen", "the accepted version comes back"].map(Figure::new);
-    let call = bed.calls[0].1.clone();
+    let mut reload = ["a version that nobody has seen", "the accepted version is back"].map(Figure::new);
+    let call = bed.changed().calls[0].1.clone();
     for _ in 0..TURNS {
         bed.edit_anew();
-        reload[0].take(1, || drop(black_box(bed.over_edited().evaluate(call.clone()))));
+        reload[0].take(1, || drop(black_box(bed.changed().engine.evaluate(call.clone()))));
         bed.edit(0);
-        reload[1].take(1, || drop(black_box(bed.over_edited().evaluate(call.clone()))));
+        reload[1].take(1, || drop(black_box(bed.changed().engine.evaluate(call.clone()))));
     }
     table("The first call after one byte of the user's document changed", &reload);
 }

@@ -28,6 +28,7 @@ use crate::rule::{Enforcement, Rule};
 use crate::target::Access;
 use active::ActiveRule;
 pub(crate) use compiled::CompiledRule;
+use compiled::is_search;
 use index::Index;
 use verdict::Cause;
 
@@ -331,6 +332,18 @@ impl Policy {
             });
             (*mark, granted)
         })
+    }
+
+    /// The rules that withhold entries of a searched tree, by id.
+    pub(crate) fn withholding(&self, call: &ResolvedCall) -> Vec<String> {
+        if !call.targets.iter().any(is_search) {
+            return Vec::new();
+        }
+        let withholding =
+            self.index.candidates(call).filter_map(|index| self.rules.get(index)).filter(|rule| {
+                rule.matches_call(call) && (0..call.targets.len()).any(|target| rule.withholds(call, target))
+            });
+        withholding.map(|rule| rule.rule.id.clone()).collect()
     }
 
     /// The guardrails that would deny a call, by id.

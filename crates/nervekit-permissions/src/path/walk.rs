@@ -85,7 +85,8 @@ impl Snapshot {
             let (facts, is_folder) = match self.look(path) {
                 Ok(Place::Folder(facts)) => (facts, true),
                 Ok(Place::Other(facts)) => (facts, false),
-                Ok(Place::Nothing | Place::Link(_)) | Err(_) => break,
+                Ok(Place::Nothing) => break,
+                Ok(Place::Link(_)) | Err(_) => continue,
             };
             identities.extend(identify(path, &facts).map(|identity| (path.to_owned(), identity)));
             if !is_folder {

@@ -14,20 +14,20 @@ use crate::evidence::RuleSource;
 use crate::path::ResolvedCall;
 use crate::pattern::TextPattern;
 use crate::root::Root;
-use crate::rule::{Operator, Quantifier, Rule};
+use crate::rule::{Matcher, Operator, Quantifier, Rule};
 use crate::target::{Access, TargetScope};
 
 /// The longest text that an allow matches, in bytes; a deny or prompt matches every longer one.
 pub(super) const MAXIMUM_VALUE: usize = 64 << 10;
 
-/// It does not say where the rule comes from, so that all policies share it.
+/// A rule, and what is compared with calls. It does not say where the rule comes from, so that all policies share it.
 #[derive(Debug)]
 pub(crate) struct CompiledRule {
     pub(crate) rule: Rule,
     reading: Reading,
     conditions: Vec<Condition>,
-    primary_target: Option<CompiledMatcher>,
-    targets: Option<(Quantifier, CompiledMatcher)>,
+    primary_target: Option<Box<CompiledMatcher>>,
+    targets: Option<(Quantifier, Box<CompiledMatcher>)>,
 }
 
 impl Serialize for CompiledRule {
@@ -74,20 +74,15 @@ impl CompiledRule {
         if rule.when.command_prefix.iter().any(|word| word.is_empty() || word.contains(char::is_control)) {
             return Err("the words of `commandPrefix` are not empty".to_owned());
         }
-        let targets = &rule.when.targets;
+        let matcher = |matcher: &Matcher| CompiledMatcher::compile(matcher, rule).map(Box::new);
+        let targets = rule.when.targets.as_ref();
         Ok(Self {
             reading: Reading::of(rule.decision),
             conditions,
-            primary_target: rule
-                .when
-                .primary_target
-                .as_ref()
-                .map(|m| CompiledMatcher::compile(m, rule))
+            primary_target: rule.when.primary_target.as_ref().map(matcher).transpose()?,
+            targets: targets
+                .map(|filter| Ok::<_, String>((filter.quantifier, matcher(&filter.matcher)?)))
                 .transpose()?,
-            targets: match targets {
-                Some(filter) => Some((filter.quantifier, CompiledMatcher::compile(&filter.matcher, rule)?)),
-                None => None,
-            },
             rule: rule.clone(),
         })
     }
@@ -204,7 +199,7 @@ impl CompiledRule {
                 !(overlay && self.filters_arguments()) || self.derives(call, target)
             }
             (primary, targets) => {
-                let by_primary = index == 0 && primary.as_ref().is_some_and(covers);
+                let by_primary = index == 0 && primary.as_ref().is_some_and(|matcher| covers(matcher));
                 let by_all = targets
                     .as_ref()
                     .is_some_and(|(quantifier, matcher)| *quantifier == Quantifier::All && covers(matcher));
@@ -218,8 +213,8 @@ impl CompiledRule {
         let Some(target) = call.targets.get(index) else { return false };
         let names =
             |matcher: &CompiledMatcher| matcher.is_exact() && reach(matcher, call, target) == Reach::Whole;
-        let primary = index == 0 && self.primary_target.as_ref().is_some_and(names);
-        let every = |(quantifier, matcher): &(Quantifier, CompiledMatcher)| {
+        let primary = index == 0 && self.primary_target.as_ref().is_some_and(|matcher| names(matcher));
+        let every = |(quantifier, matcher): &(Quantifier, Box<CompiledMatcher>)| {
             *quantifier == Quantifier::All && names(matcher)
         };
         self.rule.decision == crate::Decision::Allow && (primary || self.targets.as_ref().is_some_and(every))

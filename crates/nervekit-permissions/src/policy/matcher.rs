@@ -56,7 +56,7 @@ pub(super) struct CompiledMatcher {
 enum Select {
     Anything,
     Path(PathSelect),
-    Url(UrlSelect),
+    Url(Box<UrlSelect>),
 }
 
 #[derive(Clone, Debug)]
@@ -273,15 +273,17 @@ impl CompiledMatcher {
         whole(match &self.select {
             Select::Anything => true,
             Select::Path(_) => false,
-            Select::Url(UrlSelect::Exact(exact)) => exact.as_str() == url.as_str(),
-            Select::Url(UrlSelect::Parts { scheme, host, port, path }) => {
-                scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
-                    && host.matches(url)
-                    && port.matches(url)
-                    // What a server may read as another path is refused wherever the host matches.
-                    && (path.matches(url.path()) || !allow && url.ambiguous_path())
-                    && (!allow || !url.has_query() || self.any_query)
-            }
+            Select::Url(select) => match &**select {
+                UrlSelect::Exact(exact) => exact.as_str() == url.as_str(),
+                UrlSelect::Parts { scheme, host, port, path } => {
+                    scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
+                        && host.matches(url)
+                        && port.matches(url)
+                        // What a server may read as another path is refused wherever the host matches.
+                        && (path.matches(url.path()) || !allow && url.ambiguous_path())
+                        && (!allow || !url.has_query() || self.any_query)
+                }
+            },
         })
     }
 }
@@ -359,7 +361,7 @@ fn select(matcher: &Matcher, folded: bool) -> Result<(Option<Root>, Select), Str
         return Err("only one of `exact`, `subtree` and `pattern` is given".to_owned());
     }
     if text.contains("://") || matcher.kind == Some(TargetKind::Url) {
-        return Ok((None, Select::Url(url_select(matcher, text)?)));
+        return Ok((None, Select::Url(Box::new(url_select(matcher, text)?))));
     }
     let (root, text) = match Root::split_shorthand(text) {
         Some(_) if matcher.root.is_some() || matcher.absolute => {

@@ -92,21 +92,11 @@ impl Verdict<'_> {
         if self.cause == Cause::Uncovered {
             evidence.uncovered = self.uncovered();
         }
-        evidence.withholding = self.withholding();
+        evidence.withholding = self.policy.withholding(call);
         if self.decision == Decision::Prompt {
             evidence.suggestions = suggestion::suggest(call);
         }
         evidence
-    }
-
-    /// The rules that withhold entries of a searched tree, by id.
-    pub(crate) fn withholding(&self) -> Vec<String> {
-        let call = self.call;
-        let candidates = self.policy.index.candidates(call);
-        let withholding = candidates.filter_map(|index| self.policy.rules.get(index)).filter(|rule| {
-            rule.matches_call(call) && (0..call.targets.len()).any(|target| rule.withholds(call, target))
-        });
-        withholding.map(|rule| rule.rule.id.clone()).collect()
     }
 
     fn uncovered(&self) -> Vec<Uncovered> {
