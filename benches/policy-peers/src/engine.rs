@@ -138,7 +138,7 @@ impl Bed {
     }
 
     /// Waits until the files are so old that an edit would show: until then they are read at each look.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn settle() {
         std::thread::sleep(Duration::from_millis(2500));
     }
 

@@ -148,7 +148,7 @@ fn main() {
 /// The whole of a call, by kind of call and by where the documents lie, and what a change of one byte costs.
 fn whole(documents: &nervekit::Documents, runtime: &tokio::runtime::Runtime) {
     let mut bed = Bed::new(documents, runtime);
-    bed.settle();
+    Bed::settle();
     bed.check();
     let kinds = &bed.changed().calls;
     let mut figures: Vec<Vec<Figure>> =
