@@ -1,10 +1,10 @@
 //! The rule sets that come with the crate.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use crate::document::RuleSet;
+use crate::document::{CheckedRuleSet, RuleSet};
 
-static RULE_SETS: LazyLock<Vec<RuleSet>> = LazyLock::new(|| {
+static RULE_SETS: LazyLock<(Vec<RuleSet>, Vec<Arc<CheckedRuleSet>>)> = LazyLock::new(|| {
     let texts = [
         include_str!("builtin/baseline.json"),
         include_str!("builtin/read_only.json"),
@@ -13,7 +13,8 @@ static RULE_SETS: LazyLock<Vec<RuleSet>> = LazyLock::new(|| {
         include_str!("builtin/planning.json"),
     ];
     // A test reads all five. Should one be unreadable, it does not exist and its users fall back to asking.
-    texts.iter().filter_map(|text| RuleSet::parse(text.as_bytes()).ok()).collect()
+    let sets = texts.iter().filter_map(|text| RuleSet::read(text.as_bytes()).ok());
+    sets.map(|(set, checked)| (set, Arc::new(checked))).unzip()
 });
 
 /// Returns the built-in rule sets: `baseline`, `read_only`, `supervised`, `autonomous`, `planning`.
@@ -28,10 +29,10 @@ static RULE_SETS: LazyLock<Vec<RuleSet>> = LazyLock::new(|| {
 /// ```
 #[must_use]
 pub fn builtin_rule_sets() -> &'static [RuleSet] {
-    &RULE_SETS
+    &RULE_SETS.0
 }
 
-/// Finds a built-in rule set.
-pub(crate) fn builtin(id: &str) -> Option<&'static RuleSet> {
-    RULE_SETS.iter().find(|set| set.id == id)
+/// Finds a built-in rule set, ready to be put in force.
+pub(crate) fn checked(id: &str) -> Option<&'static Arc<CheckedRuleSet>> {
+    RULE_SETS.1.iter().find(|set| &*set.id == id)
 }

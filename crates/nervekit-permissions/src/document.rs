@@ -1,19 +1,23 @@
 //! Rule sets, overlays and the documents that hold them.
 
+mod checked;
 mod fault;
 #[cfg(test)]
 mod schema;
 mod version;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{Decision, Mode};
 use crate::error::{DocumentError, DocumentProblem};
+use crate::policy::{CompiledRule, compile};
 use crate::rule::{Enforcement, Rule};
+pub(crate) use checked::{CheckedDocument, CheckedRuleSet};
 use fault::{Fault, locate, position};
-pub(crate) use version::{is_same, strictest};
+pub(crate) use version::{is_same, restrictions, strictest};
 
 /// The version of the document format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -141,27 +145,38 @@ impl RuleSet {
 
     /// Reads and checks a rule set. One bad rule makes the whole set refused.
     pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
+        Ok(Self::read(bytes)?.0)
+    }
+
+    /// Reads and checks a rule set, and returns it with its compiled rules, too.
+    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, CheckedRuleSet), DocumentError> {
         let (set, text) = read::<Self>(bytes)?;
-        set.examine().map_err(|fault| locate(fault, text, set.rules.iter(), &[]))?;
-        Ok(set)
+        let checked = set.examine().map_err(|fault| locate(fault, text, set.rules.iter(), &[]))?;
+        Ok((set, checked))
     }
 
     /// Checks a set that was built in code.
     pub fn check(&self) -> Result<(), DocumentError> {
+        self.checked().map(drop)
+    }
+
+    /// Checks a set, and returns what the check made of it.
+    pub(crate) fn checked(&self) -> Result<CheckedRuleSet, DocumentError> {
         Ok(self.examine().map_err(DocumentProblem::from)?)
     }
 
-    fn examine(&self) -> Result<(), Fault<'_>> {
+    fn examine(&self) -> Result<CheckedRuleSet, Fault<'_>> {
         check_version(self.schema_version)?;
         check_id(&self.id, "rule set").map_err(Fault::whole)?;
         let mut ids = BTreeSet::new();
-        check_group(&self.rules, &mut ids)?;
+        let rules = check_group(&self.rules, &mut ids)?;
         for rule in &self.rules {
             if rule.enforcement == Enforcement::Guardrail {
                 return Err(Fault::rule(rule, "a rule set holds overridable rules only"));
             }
         }
-        check_count(self.rules.len())
+        check_count(self.rules.len())?;
+        Ok(CheckedRuleSet::new(self, rules))
     }
 }
 
@@ -285,21 +300,33 @@ impl PolicyDocument {
 
     /// Reads and checks a document. One bad rule makes the whole document refused, never partly applied.
     pub fn parse(scope: DocumentScope, bytes: &[u8]) -> Result<Self, DocumentError> {
+        Ok(Self::read(scope, bytes)?.0)
+    }
+
+    /// Reads and checks a document, and returns it with its compiled rules, too.
+    pub(crate) fn read(scope: DocumentScope, bytes: &[u8]) -> Result<(Self, CheckedDocument), DocumentError> {
         let (document, text) = read::<Self>(bytes)?;
-        document.examine(scope).map_err(|fault| locate(fault, text, document.rules(), &document.overlays))?;
-        Ok(document)
+        let checked = document
+            .examine(scope)
+            .map_err(|fault| locate(fault, text, document.rules(), &document.overlays))?;
+        Ok((document, checked))
     }
 
     /// Checks a document that was built in code, as one of this scope.
     pub fn check(&self, scope: DocumentScope) -> Result<(), DocumentError> {
+        self.checked(scope).map(drop)
+    }
+
+    /// Checks a document, and returns what the check made of it.
+    pub(crate) fn checked(&self, scope: DocumentScope) -> Result<CheckedDocument, DocumentError> {
         Ok(self.examine(scope).map_err(DocumentProblem::from)?)
     }
 
-    fn examine(&self, scope: DocumentScope) -> Result<(), Fault<'_>> {
+    fn examine(&self, scope: DocumentScope) -> Result<CheckedDocument, Fault<'_>> {
         check_version(self.schema_version)?;
         check_count(self.rules().count())?;
         let mut ids = BTreeSet::new();
-        check_group(&self.guardrails, &mut ids)?;
+        let mut checked = CheckedDocument::new(check_group(&self.guardrails, &mut ids)?);
         for rule in &self.guardrails {
             if rule.enforcement != Enforcement::Guardrail {
                 return Err(Fault::rule(
@@ -316,7 +343,7 @@ impl PolicyDocument {
                 let what = format!("there are two overlays for `{name}`; join them");
                 return Err(Fault::overlay(overlay, what));
             }
-            check_group(&overlay.rules, &mut ids)?;
+            checked.add(&overlay.rule_set_id, check_group(&overlay.rules, &mut ids)?);
             // Guardrails of the whole document join those of each overlay in one group.
             for rule in overlay.rules.iter().filter(|rule| rule.enforcement == Enforcement::Guardrail) {
                 if self.guardrails.iter().any(|known| known.priority == rule.priority) {
@@ -332,7 +359,7 @@ impl PolicyDocument {
                 return Err(Fault::rule(rule, "a guardrail prompts or denies, it never allows"));
             }
         }
-        Ok(())
+        Ok(checked)
     }
 }
 
@@ -377,8 +404,13 @@ fn check_id(id: &str, what: &str) -> Result<(), String> {
     Err(format!("`{id}` is not the id of a {what}: letters, digits, `_`, `-`, `.`, `:`"))
 }
 
-fn check_group<'r>(rules: &'r [Rule], ids: &mut BTreeSet<&'r str>) -> Result<(), Fault<'r>> {
+/// Checks the rules of a group, and returns those that count.
+fn check_group<'r>(
+    rules: &'r [Rule],
+    ids: &mut BTreeSet<&'r str>,
+) -> Result<Vec<Arc<CompiledRule>>, Fault<'r>> {
     let mut priorities = BTreeSet::new();
+    let mut group = Vec::with_capacity(rules.len());
     for rule in rules {
         check_id(&rule.id, "rule").map_err(|what| Fault::rule(rule, what))?;
         if !ids.insert(&rule.id) {
@@ -390,7 +422,10 @@ fn check_group<'r>(rules: &'r [Rule], ids: &mut BTreeSet<&'r str>) -> Result<(),
         if !priorities.insert((rule.enforcement == Enforcement::Guardrail, rule.priority)) {
             return Err(Fault::rule(rule, "another rule of its group has the same priority"));
         }
-        crate::policy::check_rule(rule).map_err(|what| Fault::rule(rule, what))?;
+        let compiled = compile(rule).map_err(|what| Fault::rule(rule, what))?;
+        if rule.enabled {
+            group.push(compiled);
+        }
     }
-    Ok(())
+    Ok(group)
 }

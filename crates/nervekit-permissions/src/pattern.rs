@@ -76,14 +76,25 @@ pub struct Pattern {
 enum Segment {
     /// Any number of segments.
     Any,
-    /// One segment.
-    One(TextPattern),
+    /// One segment with this name.
+    Name(String),
+    /// One segment whose name fits.
+    Fit(Vec<Token>),
 }
 
 impl Segment {
     /// Whether it is `*`.
     fn is_any_name(&self) -> bool {
-        matches!(self, Self::One(pattern) if pattern.alternatives == [[Token::Many]])
+        matches!(self, Self::Fit(tokens) if *tokens == [Token::Many])
+    }
+
+    /// Whether it stands for one segment, with this name.
+    fn is_one(&self, name: &str) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Name(wanted) => wanted == name,
+            Self::Fit(tokens) => matches_text(tokens, name, false),
+        }
     }
 }
 
@@ -104,10 +115,8 @@ impl Pattern {
                 ".." => Err(PatternError::Parent),
                 "" | "." => Err(PatternError::EmptySegment),
                 _ if segment.contains("**") => Err(PatternError::DoubleStar),
-                _ => Ok(Segment::One(TextPattern {
-                    literal: literal(segment).to_owned(),
-                    alternatives: vec![tokens(segment)],
-                })),
+                _ if segment.contains(['*', '?']) => Ok(Segment::Fit(tokens(segment))),
+                _ => Ok(Segment::Name(segment.to_owned())),
             });
             alternatives.push(segments.collect::<Result<Vec<_>, _>>()?);
         }
@@ -144,7 +153,7 @@ impl Pattern {
             for name in names(path) {
                 match segments.next() {
                     Some(Segment::Any) => return true,
-                    Some(Segment::One(pattern)) if pattern.matches(name, false) => {}
+                    Some(segment) if segment.is_one(name) => {}
                     _ => return false,
                 }
             }
@@ -175,7 +184,7 @@ fn matches_path(segments: &[Segment], path: &str) -> bool {
                 rest = after;
                 continue;
             }
-            (Some((Segment::One(pattern), after)), Some(name)) if pattern.matches(name, false) => {
+            (Some((segment, after)), Some(name)) if segment.is_one(name) => {
                 rest = after;
                 left = ahead;
                 continue;
@@ -315,7 +324,15 @@ fn check(text: &str) -> Result<(), PatternError> {
     if text.chars().any(char::is_control) {
         return Err(PatternError::Control);
     }
-    let wildcards = text.replace("**", "*").chars().filter(|c| matches!(c, '*' | '?' | '{')).count();
+    let mut wildcards = 0;
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        wildcards += usize::from(matches!(byte, b'*' | b'?' | b'{'));
+        // `**` is one.
+        if byte == b'*' {
+            bytes.next_if_eq(&b'*');
+        }
+    }
     if wildcards > MAXIMUM_WILDCARDS {
         return Err(PatternError::TooComplex);
     }

@@ -1,5 +1,6 @@
 //! The evaluator: pure, total, compiled once.
 
+mod active;
 mod compiled;
 mod entry;
 mod example;
@@ -10,6 +11,7 @@ mod suggestion;
 mod verdict;
 
 use std::fmt;
+use std::sync::Arc;
 
 use nervekit_types::Digest;
 
@@ -18,15 +20,20 @@ pub use verdict::Verdict;
 
 use crate::canonical::{CanonicalSubject, CanonicalTarget, Mark};
 use crate::decision::{CallOrigin, Decision};
-use crate::document::{DocumentScope, PolicyDocument, RuleSet};
-use crate::error::{DocumentError, DocumentProblem};
+use crate::document::{CheckedDocument, CheckedRuleSet, DocumentScope, PolicyDocument, RuleSet};
+use crate::error::DocumentError;
 use crate::evidence::{Precedence, RuleEvidence, RuleSource};
 use crate::path::ResolvedCall;
 use crate::rule::{Enforcement, Rule};
 use crate::target::Access;
-use compiled::CompiledRule;
+use active::ActiveRule;
+pub(crate) use compiled::CompiledRule;
+use compiled::is_search;
 use index::Index;
 use verdict::Cause;
+
+/// The id under which the rules stand that are always there.
+const BASELINE: &str = "baseline";
 
 /// How a condition is read: an allow needs certainty, what restricts needs a possibility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +80,15 @@ fn reads_back(call: &ResolvedCall, target: &CanonicalTarget) -> bool {
 }
 
 /// Whether a deny is confirmed instead: a person's own command, which only a rule set forbids.
-fn becomes_a_question(rule: &CompiledRule, call: &ResolvedCall) -> bool {
+fn becomes_a_question(rule: &ActiveRule, call: &ResolvedCall) -> bool {
     rule.source == RuleSource::RuleSet && call.origin == CallOrigin::User
 }
 
-/// Checks a rule by compiling it and by trying its examples.
-pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
-    example::check(rule, CompiledRule::compile(rule, RuleSource::RuleSet, "")?)
+/// Compiles a rule and tries its examples.
+pub(crate) fn compile(rule: &Rule) -> Result<Arc<CompiledRule>, String> {
+    let compiled = Arc::new(CompiledRule::compile(rule)?);
+    example::check(&compiled)?;
+    Ok(compiled)
 }
 
 /// Puts a policy together: a rule set, and the documents bound to it.
@@ -100,20 +109,19 @@ pub(crate) fn check_rule(rule: &Rule) -> Result<(), String> {
 pub struct PolicyBuilder<'d> {
     rule_set: Option<&'d RuleSet>,
     documents: [Option<&'d PolicyDocument>; 3],
-    checked: bool,
 }
 
 impl<'d> PolicyBuilder<'d> {
     /// Starts with a rule set above the baseline.
     #[must_use]
     pub const fn new(rule_set: &'d RuleSet) -> Self {
-        Self { rule_set: Some(rule_set), documents: [None; 3], checked: false }
+        Self { rule_set: Some(rule_set), documents: [None; 3] }
     }
 
     /// Starts with the baseline alone: for when the selected rule set cannot be used.
     #[must_use]
     pub const fn baseline() -> Self {
-        Self { rule_set: None, documents: [None; 3], checked: false }
+        Self { rule_set: None, documents: [None; 3] }
     }
 
     /// Adds the user's document.
@@ -137,57 +145,19 @@ impl<'d> PolicyBuilder<'d> {
         self
     }
 
-    /// Takes documents whose rules were checked before, each in the document it comes from: two versions of one
-    /// document, put together, use ids and priorities twice.
-    pub(crate) const fn checked(mut self) -> Self {
-        self.checked = true;
-        self
-    }
-
     /// Checks and compiles. One bad rule refuses the whole.
     pub fn build(self) -> Result<Policy, DocumentError> {
-        let mut rules = Vec::new();
-        let baseline = crate::builtin::builtin("baseline");
-        for (set, source) in [(baseline, RuleSource::Baseline), (self.rule_set, RuleSource::RuleSet)] {
-            if let Some(set) = set {
-                set.check()?;
-                add(&mut rules, &set.rules, source, &set.id)?;
-            }
-        }
-        let scopes = [
-            (RuleSource::User, DocumentScope::User),
-            (RuleSource::Project, DocumentScope::Project),
-            (RuleSource::Conversation, DocumentScope::Conversation),
-        ];
-        let id = self.rule_set.map_or("baseline", |set| &set.id);
-        for (document, (source, scope)) in self.documents.into_iter().zip(scopes) {
-            let Some(document) = document else { continue };
-            if !self.checked {
-                document.check(scope)?;
-            }
-            add(&mut rules, &document.guardrails, source, id)?;
-            if self.rule_set.is_some() {
-                for overlay in document.overlays.iter().filter(|overlay| overlay.rule_set_id == id) {
-                    add(&mut rules, &overlay.rules, source, id)?;
-                }
-            }
-        }
-        Ok(Policy::new(id, rules))
+        let checked = |document: Option<&PolicyDocument>, scope| {
+            document.map(|document| document.checked(scope)).transpose()
+        };
+        let rule_set = self.rule_set.map(RuleSet::checked).transpose()?;
+        let [user, project, conversation] = self.documents;
+        let user = checked(user, DocumentScope::User)?;
+        let project = checked(project, DocumentScope::Project)?;
+        let conversation = checked(conversation, DocumentScope::Conversation)?;
+        let documents = [user.as_ref(), project.as_ref(), conversation.as_ref()];
+        Ok(Policy::of(rule_set.as_ref(), documents))
     }
-}
-
-fn add(
-    compiled: &mut Vec<CompiledRule>,
-    rules: &[Rule],
-    source: RuleSource,
-    rule_set_id: &str,
-) -> Result<(), DocumentError> {
-    for rule in rules.iter().filter(|rule| rule.enabled) {
-        let rule = CompiledRule::compile(rule, source, rule_set_id)
-            .map_err(|what| DocumentProblem::new(what).rule(&rule.id))?;
-        compiled.push(rule);
-    }
-    Ok(())
 }
 
 /// The rules in force under one rule set, compiled.
@@ -210,15 +180,42 @@ fn add(
 pub struct Policy {
     rule_set: String,
     /// The strongest first.
-    rules: Vec<CompiledRule>,
+    rules: Vec<ActiveRule>,
     index: Index,
     digest: Digest,
 }
 
 impl Policy {
-    fn new(rule_set: &str, mut rules: Vec<CompiledRule>) -> Self {
+    /// Puts what was checked in force: a rule set, or the baseline alone, and the documents of the user, the
+    /// project and the conversation.
+    pub(crate) fn of(rule_set: Option<&CheckedRuleSet>, documents: [Option<&CheckedDocument>; 3]) -> Self {
+        let mut rules = Vec::new();
+        let mut add = |group: &[Arc<CompiledRule>], source, id: &Arc<str>| {
+            let active = |rule: &Arc<CompiledRule>| ActiveRule::new(Arc::clone(rule), source, Arc::clone(id));
+            rules.extend(group.iter().map(active));
+        };
+        let baseline = crate::builtin::checked(BASELINE);
+        if let Some(set) = baseline {
+            add(&set.rules, RuleSource::Baseline, &set.id);
+        }
+        if let Some(set) = rule_set {
+            add(&set.rules, RuleSource::RuleSet, &set.id);
+        }
+        let id = rule_set.map_or_else(|| BASELINE.into(), |set| Arc::clone(&set.id));
+        let sources = [RuleSource::User, RuleSource::Project, RuleSource::Conversation];
+        for (document, source) in documents.into_iter().zip(sources) {
+            let Some(document) = document else { continue };
+            add(&document.guardrails, source, &id);
+            if rule_set.is_some() {
+                add(document.overlay(&id), source, &id);
+            }
+        }
+        Self::new(&id, rules)
+    }
+
+    fn new(rule_set: &str, mut rules: Vec<ActiveRule>) -> Self {
         // Precedences are unique but where two versions of one document are put together: what restricts counts.
-        let mildness = |rule: &CompiledRule| match rule.rule.decision {
+        let mildness = |rule: &ActiveRule| match rule.rule.decision {
             Decision::Deny => 0,
             Decision::Prompt => 1,
             Decision::Allow => 2,
@@ -237,7 +234,7 @@ impl Policy {
 
     /// No rule at all: every call asks.
     pub(crate) fn empty() -> Self {
-        Self::new("baseline", Vec::new())
+        Self::new(BASELINE, Vec::new())
     }
 
     /// Returns the id of the rule set, `baseline` when there is none.
@@ -255,7 +252,7 @@ impl Policy {
     /// Lists the rules in force, the strongest first.
     #[must_use]
     pub fn rules(&self) -> Vec<RuleEvidence> {
-        self.rules.iter().map(CompiledRule::evidence).collect()
+        self.rules.iter().map(ActiveRule::evidence).collect()
     }
 
     /// Judges a call. Pure and total; it allocates nothing.
@@ -335,6 +332,18 @@ impl Policy {
             });
             (*mark, granted)
         })
+    }
+
+    /// The rules that withhold entries of a searched tree, by id.
+    pub(crate) fn withholding(&self, call: &ResolvedCall) -> Vec<String> {
+        if !call.targets.iter().any(is_search) {
+            return Vec::new();
+        }
+        let withholding =
+            self.index.candidates(call).filter_map(|index| self.rules.get(index)).filter(|rule| {
+                rule.matches_call(call) && (0..call.targets.len()).any(|target| rule.withholds(call, target))
+            });
+        withholding.map(|rule| rule.rule.id.clone()).collect()
     }
 
     /// The guardrails that would deny a call, by id.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use status::{BoundRule, DocumentStatus, Standing};
 
-use crate::document::{DocumentScope, PolicyDocument, strictest};
+use crate::document::{DocumentScope, PolicyDocument, restrictions};
 use crate::documents::{DocumentId, DocumentOwner, DocumentState, Documents, Trust};
 use crate::engine::PermissionEngine;
 use crate::error::{DocumentError, GrantError};
@@ -110,7 +110,7 @@ impl PolicyDocuments {
     /// ```
     pub async fn problems(&self, owner: &DocumentOwner) -> Result<Vec<IgnoredDocument>, DocumentError> {
         let state = self.documents.read(&DocumentId::permissions(owner.clone())).await?;
-        Ok(Layer::read(owner.scope(), &state).notices)
+        Ok(Layer::problems(owner.scope(), &state))
     }
 
     /// Accepts the version that was shown. It fails when another one is there now, and when it cannot be read:
@@ -224,7 +224,7 @@ fn writable(scope: DocumentScope, state: &DocumentState) -> Result<Option<Policy
         }
         (None, Some(last)) => {
             let last = PolicyDocument::parse(scope, &last.bytes)?;
-            Ok(Some(strictest(None, Some(&last))))
+            Ok(Some(restrictions(last)))
         }
         (None, None) => Ok(None),
     }

@@ -1,24 +1,25 @@
 //! The default engine: rules over canonical targets.
 
 mod compiled;
+mod conversation;
 mod layer;
 mod layers;
+mod recent;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use nervekit_types::Digest;
 
-use crate::builtin::builtin;
 use crate::call::ProposedCall;
 use crate::canonical::CanonicalSubject;
 use crate::decision::{Decision, Mode};
 use crate::descriptor::Risk;
-use crate::document::{DocumentScope, PolicyDocument, RuleSet};
-use crate::documents::{DocumentOwner, Documents};
+use crate::document::{CheckedRuleSet, DocumentScope, PolicyDocument, RuleSet};
+use crate::documents::{DocumentOwner, DocumentState, Documents, Trust};
 use crate::engine::{DecidedTarget, Evaluation, PermissionEngine, RuleQuery};
 use crate::error::GrantError;
 use crate::evidence::{Evidence, IgnoredDocument, RuleEvidence};
@@ -28,8 +29,13 @@ use crate::policy::{EntryFilter, Policy};
 use crate::root::{Root, Roots};
 use crate::target::Access;
 use compiled::Compiled;
+use conversation::Conversations;
 pub(crate) use layer::Layer;
-use layers::{Layers, PolicyKey, Source};
+use layers::{Layers, Source, locked};
+use recent::Recent;
+
+/// The most policies that are kept compiled.
+const MAXIMUM_COMPILED: usize = 256;
 
 /// An engine over rule sets and documents.
 ///
@@ -58,9 +64,42 @@ use layers::{Layers, PolicyKey, Source};
 /// ```
 pub struct RuleEngine {
     resolver: TargetResolver,
-    rule_sets: BTreeMap<String, RuleSet>,
+    /// Those that the host gave, or what is wrong with them.
+    rule_sets: BTreeMap<String, Result<Arc<CheckedRuleSet>, String>>,
     given: RwLock<Arc<Layers>>,
     source: Option<Source>,
+    conversations: Conversations,
+    compiled: Mutex<Recent<PolicyKey, Arc<Compiled>>>,
+}
+
+/// What policies are made of. Of everything that changes it holds the SHA-256, so that what was compiled is found
+/// again when a document becomes what it was.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PolicyKey {
+    layers: Digest,
+    rule_set: String,
+    mode: Mode,
+    /// Of a rule set that is looked at.
+    rule_set_state: Option<RuleSetState>,
+    conversation: Option<Digest>,
+}
+
+/// What tells one state of a rule set from another.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RuleSetState {
+    current: Option<(Digest, Trust)>,
+    last_accepted: Option<Digest>,
+    problem: Option<String>,
+}
+
+impl RuleSetState {
+    fn of(state: &DocumentState) -> Self {
+        Self {
+            current: state.current.as_ref().map(|document| (document.digest, document.trust)),
+            last_accepted: state.last_accepted.as_ref().map(|document| document.digest),
+            problem: state.problem.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 impl RuleEngine {
@@ -73,13 +112,21 @@ impl RuleEngine {
     /// Starts with a resolver that protects more than the built-in list.
     #[must_use]
     pub fn with_resolver(resolver: TargetResolver) -> Self {
-        Self { resolver, rule_sets: BTreeMap::new(), given: RwLock::default(), source: None }
+        Self {
+            resolver,
+            rule_sets: BTreeMap::new(),
+            given: RwLock::default(),
+            source: None,
+            conversations: Conversations::new(),
+            compiled: Mutex::new(Recent::new(MAXIMUM_COMPILED)),
+        }
     }
 
     /// Adds a rule set of the user. One with the id of a built-in set is not used: those are immutable.
     #[must_use]
     pub fn rule_set(mut self, rule_set: RuleSet) -> Self {
-        self.rule_sets.insert(rule_set.id.clone(), rule_set);
+        let checked = rule_set.checked().map(Arc::new).map_err(|error| error.to_string());
+        self.rule_sets.insert(rule_set.id, checked);
         self
     }
 
@@ -118,9 +165,16 @@ impl RuleEngine {
     ///
     /// A document that is not valid is put in force as nothing at all, and every evidence says so.
     pub fn replace_document(&self, scope: DocumentScope, document: Option<PolicyDocument>) {
-        let layer = match document.as_ref().map(|document| document.check(scope)) {
-            Some(Err(error)) => Layer::ignored(IgnoredDocument::new(scope, "permissions", error.to_string())),
-            _ => Layer::of(document),
+        let layer = match document.map(|document| (document.checked(scope), document)) {
+            Some((Ok(checked), document)) => {
+                // Documents are plain data; turning one into text does not fail.
+                let digest = Digest::of(serde_json::to_vec(&document).unwrap_or_default());
+                Layer::of(Some((Arc::new(checked), digest)))
+            }
+            Some((Err(error), _)) => {
+                Layer::ignored(IgnoredDocument::new(scope, "permissions", error.to_string()))
+            }
+            None => Layer::of(None),
         };
         let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
         let (user, project) = match scope {
@@ -138,11 +192,23 @@ impl RuleEngine {
         }
     }
 
+    /// The state of a rule set that is looked at, because it is neither built in nor given.
+    fn look_at_rule_set(&self, id: &str) -> Option<Arc<DocumentState>> {
+        let known = crate::builtin::checked(id).is_some() || self.rule_sets.contains_key(id);
+        self.source.as_ref().filter(|_| !known).map(|source| source.look_at_rule_set(id))
+    }
+
     /// The versions of a rule set that a conversation selected, or why it cannot be used in this mode.
-    fn select(&self, id: &str, mode: Mode) -> Result<Vec<Arc<RuleSet>>, String> {
-        let sets = self.versions(id)?;
-        let fits =
-            |set: &Arc<RuleSet>| set.compatible_modes.as_ref().is_none_or(|modes| modes.contains(&mode));
+    fn select(
+        &self,
+        id: &str,
+        mode: Mode,
+        state: Option<&DocumentState>,
+    ) -> Result<Vec<Arc<CheckedRuleSet>>, String> {
+        let sets = self.versions(id, state)?;
+        let fits = |set: &Arc<CheckedRuleSet>| {
+            set.compatible_modes.as_ref().is_none_or(|modes| modes.contains(&mode))
+        };
         if sets.iter().all(fits) {
             return Ok(sets);
         }
@@ -150,19 +216,20 @@ impl RuleEngine {
     }
 
     /// The versions of a rule set, or why it cannot be used.
-    fn versions(&self, id: &str) -> Result<Vec<Arc<RuleSet>>, String> {
+    fn versions(&self, id: &str, state: Option<&DocumentState>) -> Result<Vec<Arc<CheckedRuleSet>>, String> {
         let shown = crate::display(id);
-        let given = builtin(id).or_else(|| self.rule_sets.get(id));
-        let sets = match (given, &self.source) {
-            (Some(set), _) => vec![Arc::new(set.clone())],
-            (None, Some(source)) => source.rule_set(id)?,
-            (None, None) => return Err(format!("no rule set has the id `{shown}`")),
+        let sets = match (crate::builtin::checked(id), self.rule_sets.get(id), &self.source, state) {
+            (Some(set), ..) | (None, Some(Ok(set)), ..) => vec![Arc::clone(set)],
+            (None, Some(Err(error)), ..) => {
+                return Err(format!("the rule set `{shown}` is not valid: {error}"));
+            }
+            (None, None, Some(source), Some(state)) => source.rule_set(id, state)?,
+            (None, None, ..) => return Err(format!("no rule set has the id `{shown}`")),
         };
         for set in &sets {
             if !set.enabled {
                 return Err(format!("the rule set `{shown}` is disabled"));
             }
-            set.check().map_err(|error| format!("the rule set `{shown}` is not valid: {error}"))?;
         }
         Ok(sets)
     }
@@ -174,16 +241,22 @@ impl RuleEngine {
         mode: Mode,
         conversation: Option<&Arc<PolicyDocument>>,
     ) -> Arc<Compiled> {
-        let rule_set_state = self.source.as_ref().filter(|_| builtin(id).is_none());
+        let state = self.look_at_rule_set(id);
+        let conversation = conversation.map(|document| self.conversations.checked(document));
         let key = PolicyKey {
+            layers: layers.digest,
             rule_set: id.to_owned(),
             mode,
-            rule_set_state: rule_set_state.map(|source| source.rule_set_state(id)),
-            // Documents are plain data; turning one into text does not fail.
-            conversation: conversation
-                .map(|document| Digest::of(serde_json::to_vec(document).unwrap_or_default())),
+            rule_set_state: state.as_deref().map(RuleSetState::of),
+            conversation: conversation.as_ref().map(|conversation| conversation.digest),
         };
-        layers.compiled(key, || Compiled::new(layers, self.select(id, mode), conversation.map(Arc::as_ref)))
+        if let Some(known) = locked(&self.compiled).get(&key) {
+            return known;
+        }
+        let selected = self.select(id, mode, state.as_deref());
+        let compiled = Arc::new(Compiled::new(layers, selected, conversation.as_deref()));
+        locked(&self.compiled).insert(key, Arc::clone(&compiled));
+        compiled
     }
 
     fn judge(&self, call: &ProposedCall) -> Evaluation {
@@ -218,7 +291,7 @@ impl RuleEngine {
         let targets = if evidence.decision == Decision::Deny {
             Vec::new()
         } else {
-            decided(&compiled.policies, &resolved)
+            decided(&compiled.policies, resolved)
         };
         let mut evaluation = Evaluation::new(evidence).targets(targets);
         evaluation.policy = policy.cloned();
@@ -258,15 +331,15 @@ fn closed(call: &ProposedCall, policy: Option<&Policy>, reason: String) -> Evide
     evidence
 }
 
-fn decided(policies: &[Arc<Policy>], resolved: &ResolvedCall) -> Vec<DecidedTarget> {
-    let targets = resolved.targets.iter().zip(&resolved.means).enumerate();
+fn decided(policies: &[Arc<Policy>], resolved: ResolvedCall) -> Vec<DecidedTarget> {
+    let filters = (0..resolved.targets.len()).map(|index| EntryFilter::new(policies, &resolved, index));
+    let filters: Vec<Option<EntryFilter>> = filters.collect();
+    let targets = resolved.targets.into_iter().zip(resolved.means).zip(filters);
     targets
-        .map(|(index, (target, means))| {
-            let mut decided = DecidedTarget::new(target.clone());
-            decided.path.clone_from(&means.path);
-            decided.url.clone_from(&means.url);
-            decided.content.clone_from(&means.content);
-            decided.entries = EntryFilter::new(policies, resolved, index);
+        .map(|((target, means), entries)| {
+            let mut decided = DecidedTarget::new(target);
+            (decided.path, decided.url, decided.content) = (means.path, means.url, means.content);
+            decided.entries = entries;
             decided
         })
         .collect()
@@ -284,7 +357,7 @@ impl PermissionEngine for RuleEngine {
         let rule_set = &grant.evidence.active_rule_set;
         if grant.scope.document().is_some()
             && grant.evidence.rememberable()
-            && let Err(reason) = self.versions(rule_set)
+            && let Err(reason) = self.versions(rule_set, self.look_at_rule_set(rule_set).as_deref())
         {
             return Err(GrantError::RuleSetGone(reason));
         }
@@ -293,8 +366,10 @@ impl PermissionEngine for RuleEngine {
 
     fn rules(&self, query: RuleQuery) -> Vec<RuleEvidence> {
         let layers = self.layers(query.project.as_deref());
+        let state = self.look_at_rule_set(&query.rule_set);
         let modes = [Mode::Coding, Mode::Planning];
-        let mode = modes.into_iter().find(|mode| self.select(&query.rule_set, *mode).is_ok());
+        let mode =
+            modes.into_iter().find(|mode| self.select(&query.rule_set, *mode, state.as_deref()).is_ok());
         let mode = mode.unwrap_or(Mode::Coding);
         let compiled = self.compiled(&layers, &query.rule_set, mode, query.conversation_document.as_ref());
         let mut rules = compiled.rules();

@@ -1,6 +1,7 @@
 //! nervekit-permissions: documents, a policy, verdicts.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nervekit_permissions::{
     CallOrigin, Decision, EffectiveArguments, Filter, Matcher, Operator, Overlay, PermissionEngine, Policy,
@@ -44,22 +45,38 @@ impl Documents {
         Self { set, documents: documents.collect() }
     }
 
-    pub(crate) fn compile(&self) -> Policy {
+    /// The documents of the user, the project and the conversation.
+    pub(crate) fn layers(&self) -> [&PolicyDocument; 3] {
         let [user, project, conversation] = &*self.documents else { panic!("three documents") };
+        [user, project, conversation]
+    }
+
+    pub(crate) fn compile(&self) -> Policy {
+        self.compile_with(self.layers()[0])
+    }
+
+    /// With another document of the user.
+    pub(crate) fn compile_with(&self, user: &PolicyDocument) -> Policy {
+        let [_, project, conversation] = self.layers();
         let builder = PolicyBuilder::new(&self.set).user(user).project(project).conversation(conversation);
         builder.build().expect("the documents are valid")
     }
 
     pub(crate) fn engine(&self, project: &Path) -> RuleEngine {
-        RuleEngine::new(Roots::new().project(project))
-            .rule_set(self.set.clone())
+        self.with_rule_set(RuleEngine::new(Roots::new().project(project)))
             .user_document(self.documents[0].clone())
             .project_document(self.documents[1].clone())
     }
 
-    /// The call with the conversation's document, which every call brings along.
-    pub(crate) fn proposed(&self, project: &Path, call: &Call) -> ProposedCall {
-        propose(project, call).conversation_document(self.documents[2].clone())
+    pub(crate) fn with_rule_set(&self, engine: RuleEngine) -> RuleEngine {
+        engine.rule_set(self.set.clone())
+    }
+
+    /// The calls with the conversation's document, which every call brings along.
+    pub(crate) fn proposed(&self, project: &Path, calls: &[Call]) -> Vec<ProposedCall> {
+        let conversation = Arc::new(self.documents[2].clone());
+        let calls = calls.iter().map(|call| propose(project, call));
+        calls.map(|call| call.conversation_document(Arc::clone(&conversation))).collect()
     }
 }
 
@@ -94,7 +111,7 @@ fn rule(rule: &crate::policy::Rule) -> Rule {
     Rule::new(&rule.id, effect).priority(rule.priority).when(when)
 }
 
-fn propose(project: &Path, call: &Call) -> ProposedCall {
+pub(crate) fn propose(project: &Path, call: &Call) -> ProposedCall {
     let (kind, risk) = match call.risk {
         "read" => (ToolKind::Filesystem, Risk::Read),
         "write" => (ToolKind::Filesystem, Risk::Write),

@@ -1,29 +1,40 @@
 //! Two versions of one document.
 
-use super::{Overlay, PolicyDocument};
+use std::sync::Arc;
+
+use super::{CheckedDocument, PolicyDocument};
 use crate::decision::Decision;
+use crate::policy::CompiledRule;
 use crate::rule::Rule;
 
-/// The restrictions of two versions, and the allows that both have.
-pub(crate) fn strictest(one: Option<&PolicyDocument>, other: Option<&PolicyDocument>) -> PolicyDocument {
-    let mut document = PolicyDocument::new();
+/// What of a document still restricts when it is gone.
+pub(crate) fn restrictions(mut document: PolicyDocument) -> PolicyDocument {
+    for overlay in &mut document.overlays {
+        overlay.rules.retain(|rule| rule.decision != Decision::Allow);
+    }
+    document
+}
+
+/// The restrictions of two versions, and the allows that both have. It uses ids and priorities twice.
+pub(crate) fn strictest(one: Option<&CheckedDocument>, other: Option<&CheckedDocument>) -> CheckedDocument {
+    let mut document = CheckedDocument::new(Vec::new());
     for (version, against) in [(one, other), (other, one)] {
         let Some(version) = version else { continue };
         for rule in &version.guardrails {
             join(&mut document.guardrails, rule);
         }
-        for overlay in &version.overlays {
-            let known = against.and_then(|against| group(&against.overlays, &overlay.rule_set_id));
-            let known = known.map_or(&[][..], |overlay| &overlay.rules);
-            let at = document.overlays.iter().position(|group| group.rule_set_id == overlay.rule_set_id);
+        for (id, rules) in &version.overlays {
+            let known = against.map_or(&[][..], |against| against.overlay(id));
+            let at = document.overlays.iter().position(|(joined, _)| joined == id);
             let at = at.unwrap_or_else(|| {
-                document.overlays.push(Overlay::new(&*overlay.rule_set_id));
+                document.add(id, Vec::new());
                 document.overlays.len() - 1
             });
-            let Some(joined) = document.overlays.get_mut(at) else { continue };
-            for rule in &overlay.rules {
-                if rule.decision != Decision::Allow || known.iter().any(|other| is_same(rule, other)) {
-                    join(&mut joined.rules, rule);
+            let Some((_, joined)) = document.overlays.get_mut(at) else { continue };
+            for rule in rules {
+                let shared = || known.iter().any(|other| is_same(&rule.rule, &other.rule));
+                if rule.rule.decision != Decision::Allow || shared() {
+                    join(joined, rule);
                 }
             }
         }
@@ -31,13 +42,9 @@ pub(crate) fn strictest(one: Option<&PolicyDocument>, other: Option<&PolicyDocum
     document
 }
 
-fn group<'d>(overlays: &'d [Overlay], rule_set: &str) -> Option<&'d Overlay> {
-    overlays.iter().find(|overlay| overlay.rule_set_id == rule_set)
-}
-
-fn join(rules: &mut Vec<Rule>, rule: &Rule) {
-    if !rules.iter().any(|known| is_same(known, rule)) {
-        rules.push(rule.clone());
+fn join(rules: &mut Vec<Arc<CompiledRule>>, rule: &Arc<CompiledRule>) {
+    if !rules.iter().any(|known| is_same(&known.rule, &rule.rule)) {
+        rules.push(Arc::clone(rule));
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Identity;
 use crate::canonical::{Mark, PathForm, below};
+use crate::descriptor::ToolKind;
 use crate::fold::fold;
 use crate::root::Root;
-use crate::target::{Access, TargetScope};
+use crate::target::{Access, Target, TargetScope};
 
 /// Folders that hold control files at any depth.
 const CONTROL_FOLDERS: [&str; 2] = [".nerve", ".git"];
@@ -58,23 +59,32 @@ pub(crate) struct MarkRules {
 }
 
 impl MarkRules {
-    /// Looks up what exists now; the folders are canonical.
-    pub(super) fn of(roots: &[(Root, PathBuf)], protected: &[PathBuf]) -> Self {
+    /// Looks up what exists now, as far as these targets may bear its marks; the folders are canonical.
+    pub(super) fn of(
+        roots: &[(Root, PathBuf)],
+        protected: &[PathBuf],
+        kind: ToolKind,
+        targets: &[Target],
+    ) -> Self {
+        let writes = targets.iter().any(|target| is_controlled(target.access));
+        let reads = targets
+            .iter()
+            .any(|target| is_protected(target.access, reads_back(kind, target.access, target.scope)));
         let mut rules = Self::default();
         for (root, folder) in roots {
             match root {
-                Root::NerveHome => rules.control.extend(identify(folder)),
+                Root::NerveHome if writes => rules.control.extend(identify(folder)),
                 Root::NerveData => {
                     let identity = identify(folder);
                     rules.control.extend(identity);
                     rules.protected.extend(identity);
                 }
-                Root::Project => {
+                Root::Project if writes => {
                     for name in [".nerve", ".git", "AGENTS.md", "SYSTEM.md"] {
                         rules.control.extend(identify(&folder.join(name)));
                     }
                 }
-                Root::Home => {
+                Root::Home if reads => {
                     for name in PROTECTED_NAMES.iter().chain(&PROTECTED_IN_HOME) {
                         rules.protected.extend(identify(&folder.join(name)));
                     }
@@ -83,7 +93,9 @@ impl MarkRules {
             }
         }
         for path in protected {
-            rules.protected.extend(identify(path));
+            if reads {
+                rules.protected.extend(identify(path));
+            }
             rules.protected_paths.push(fold(&path.to_string_lossy()));
         }
         rules
@@ -103,10 +115,10 @@ impl MarkRules {
     ) -> Vec<Mark> {
         let known = |list: &[Identity]| identities.iter().any(|identity| list.contains(identity));
         let mut marks = Vec::new();
-        if access == Access::Write && (forms.iter().any(|form| is_control(form)) || known(&self.control)) {
+        if is_controlled(access) && (forms.iter().any(|form| is_control(form)) || known(&self.control)) {
             marks.push(Mark::ControlFile);
         }
-        if (access == Access::Read || reads_back)
+        if is_protected(access, reads_back)
             && (forms.iter().any(|form| self.is_protected(form)) || known(&self.protected))
         {
             marks.push(Mark::ProtectedRead);
@@ -125,6 +137,16 @@ impl MarkRules {
             })
             || self.protected_paths.iter().any(|base| below(&form.folded, base).is_some())
     }
+}
+
+/// Whether a target of this access can bear [`Mark::ControlFile`].
+fn is_controlled(access: Access) -> bool {
+    access == Access::Write
+}
+
+/// Whether a target of this access can bear [`Mark::ProtectedRead`].
+fn is_protected(access: Access, reads_back: bool) -> bool {
+    access == Access::Read || reads_back
 }
 
 fn is_control(form: &PathForm) -> bool {
@@ -157,6 +179,6 @@ pub(super) fn identify(path: &Path) -> Option<Identity> {
 }
 
 /// Whether a target of a tool that writes also shows what was there.
-pub(super) fn reads_back(kind: crate::ToolKind, access: Access, scope: TargetScope) -> bool {
-    kind == crate::ToolKind::Filesystem && access == Access::Write && scope == TargetScope::Exact
+pub(super) fn reads_back(kind: ToolKind, access: Access, scope: TargetScope) -> bool {
+    kind == ToolKind::Filesystem && access == Access::Write && scope == TargetScope::Exact
 }

@@ -10,7 +10,7 @@ use super::decided::{DecidedPath, Location};
 use super::folder::Identity;
 use super::mark::{MarkRules, reads_back};
 use super::selection::derive_targets;
-use super::walk::{MAXIMUM_PATH, Walked, walk, without_dots};
+use super::walk::{MAXIMUM_PATH, Snapshot, without_dots};
 use crate::arguments::EffectiveArguments;
 use crate::call::ProposedCall;
 use crate::canonical::{CanonicalSubject, CanonicalTarget, PathForm, PathTarget, RootedPath};
@@ -171,6 +171,7 @@ struct Map {
     /// Folders as typed.
     typed: Vec<(Root, PathBuf)>,
     marks: Arc<MarkRules>,
+    disk: Snapshot,
 }
 
 impl TargetResolver {
@@ -208,7 +209,7 @@ impl TargetResolver {
         }
         // A call without a path must not wait for a file system.
         let touches_files = raw.iter().any(|target| matches!(target.subject, TargetSubject::Path(_)));
-        let map = if touches_files { self.map(call) } else { Map::default() };
+        let mut map = if touches_files { self.map(call, raw) } else { Map::default() };
         let mut targets = Vec::with_capacity(raw.len());
         let mut means = Vec::with_capacity(raw.len());
         for target in raw {
@@ -240,7 +241,8 @@ impl TargetResolver {
         })
     }
 
-    fn map(&self, call: &ProposedCall) -> Map {
+    fn map(&self, call: &ProposedCall, targets: &[Target]) -> Map {
+        let mut disk = Snapshot::default();
         let roots = match &call.project {
             Some(project) => self.roots.clone().project(project),
             None => self.roots.clone(),
@@ -250,43 +252,43 @@ impl TargetResolver {
         for known in roots.iter() {
             let lexical = without_dots(&known.folder);
             // A root that cannot be resolved contains nothing, so nothing below it is allowed by name.
-            if let Ok(walked) = walk(&lexical) {
+            if let Ok(walked) = disk.walk(&lexical) {
                 canonical.push((known.root.clone(), walked.path));
                 typed.push((known.root.clone(), lexical));
             }
         }
         let order =
             |(root, folder): &(Root, PathBuf)| (std::cmp::Reverse(folder.components().count()), root.rank());
-        canonical.sort_by_key(order);
-        typed.sort_by_key(order);
-        let marks = Arc::new(MarkRules::of(&canonical, &self.protected));
-        Map { canonical, typed, marks }
+        canonical.sort_by_cached_key(order);
+        typed.sort_by_cached_key(order);
+        let marks = MarkRules::of(&canonical, &self.protected, call.descriptor.kind, targets);
+        Map { canonical, typed, marks: Arc::new(marks), disk }
     }
 }
 
 impl Map {
     fn path(
-        &self,
+        &mut self,
         call: &ProposedCall,
         target: &Target,
         text: &str,
     ) -> Result<(CanonicalSubject, Means), ResolveError> {
         let lexical = lexical(call.working_directory.as_deref(), text)?;
-        let walked = walk(&lexical).map_err(|problem| ResolveError::path(text, problem))?;
+        let path = self.disk.walk(&lexical).map_err(|problem| ResolveError::path(text, problem))?.path;
+        let seen = self.disk.identities(&path);
         let unreadable = || ResolveError::path(text, "a name in it is not UTF-8");
         let forms = (|| {
             let typed = self.typed.iter().chain(&self.canonical);
-            Some((form(&walked.path, self.canonical.iter())?, form(&lexical, typed)?))
+            Some((form(&path, self.canonical.iter())?, form(&lexical, typed)?))
         })();
         let (resolved, lexical) = forms.ok_or_else(unreadable)?;
         let contains = match target.scope {
-            TargetScope::Tree => self.below(&walked.path).ok_or_else(unreadable)?,
+            TargetScope::Tree => self.below(&path).ok_or_else(unreadable)?,
             TargetScope::Exact => Vec::new(),
         };
         let plans = self.canonical.iter().find(|(root, _)| *root == Root::Plans).map(|(_, folder)| folder);
         let in_plans = resolved.for_allow().is_some_and(|rooted| rooted.root == Root::Plans);
-        let identities: Vec<Identity> = walked
-            .seen
+        let identities: Vec<Identity> = seen
             .iter()
             .filter(|(path, _)| {
                 !in_plans || plans.is_some_and(|plans| path.starts_with(plans) && path != plans)
@@ -304,7 +306,7 @@ impl Map {
             marks,
             content: None,
         };
-        let decided = self.decide(&walked, &subject);
+        let decided = self.decide(&path, &seen, &subject);
         let mut content = None;
         if target.binds_content {
             content = bound_content(&decided).map_err(|error| ResolveError::path(text, error.to_string()))?;
@@ -325,19 +327,20 @@ impl Map {
             .collect()
     }
 
-    fn decide(&self, walked: &Walked, target: &PathTarget) -> DecidedPath {
+    /// `path` is without links, `seen` what of it exists.
+    fn decide(&self, path: &Path, seen: &[(PathBuf, Identity)], target: &PathTarget) -> DecidedPath {
         let identity =
-            |path: &Path| walked.seen.iter().find(|(seen, _)| seen == path).map(|(_, identity)| *identity);
+            |path: &Path| seen.iter().find(|(seen, _)| seen == path).map(|(_, identity)| *identity);
         // The longest root that exists; a root that does not exist yet is made from what exists above it.
         let root = self.canonical.iter().find(|(root, folder)| {
-            root.is_for_allow() && walked.path.starts_with(folder) && identity(folder).is_some()
+            root.is_for_allow() && path.starts_with(folder) && identity(folder).is_some()
         });
         let base = match root {
             Some((_, folder)) => folder.clone(),
-            None => walked.path.ancestors().last().map(Path::to_owned).unwrap_or_default(),
+            None => path.ancestors().last().map(Path::to_owned).unwrap_or_default(),
         };
-        let relative = walked.path.strip_prefix(&base).map(Path::to_owned).unwrap_or_default();
-        let parent = walked.path.parent().filter(|_| !relative.as_os_str().is_empty());
+        let relative = path.strip_prefix(&base).map(Path::to_owned).unwrap_or_default();
+        let parent = path.parent().filter(|_| !relative.as_os_str().is_empty());
         DecidedPath::new(Location {
             base_identity: identity(&base),
             parent_identity: parent.and_then(identity),

@@ -3,38 +3,37 @@
 use std::mem::discriminant;
 
 use nervekit_types::Digest;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::matcher::{CompiledMatcher, Reach};
 use super::{Reading, View};
 use crate::arguments::digest_of;
 use crate::canonical::{CanonicalSubject, CanonicalTarget};
-use crate::evidence::{Precedence, RuleEvidence, RuleSource};
+use crate::evidence::RuleSource;
 use crate::path::ResolvedCall;
 use crate::pattern::TextPattern;
 use crate::root::Root;
-use crate::rule::{Operator, Quantifier, Rule};
+use crate::rule::{Matcher, Operator, Quantifier, Rule};
 use crate::target::{Access, TargetScope};
 
 /// The longest text that an allow matches, in bytes; a deny or prompt matches every longer one.
 pub(super) const MAXIMUM_VALUE: usize = 64 << 10;
 
-/// Written out it is what a [`RuleEvidence`] of it is.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct CompiledRule {
-    pub(super) rule: Rule,
-    pub(super) source: RuleSource,
-    pub(super) rule_set_id: String,
-    pub(super) precedence: Precedence,
-    #[serde(skip)]
+/// A rule, and what is compared with calls. It does not say where the rule comes from, so that all policies share it.
+#[derive(Debug)]
+pub(crate) struct CompiledRule {
+    pub(crate) rule: Rule,
     reading: Reading,
-    #[serde(skip)]
     conditions: Vec<Condition>,
-    #[serde(skip)]
-    primary_target: Option<CompiledMatcher>,
-    #[serde(skip)]
-    targets: Option<(Quantifier, CompiledMatcher)>,
+    primary_target: Option<Box<CompiledMatcher>>,
+    targets: Option<(Quantifier, Box<CompiledMatcher>)>,
+}
+
+impl Serialize for CompiledRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rule.serialize(serializer)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +62,7 @@ enum Test {
 }
 
 impl CompiledRule {
-    pub(super) fn compile(rule: &Rule, source: RuleSource, rule_set_id: &str) -> Result<Self, String> {
+    pub(super) fn compile(rule: &Rule) -> Result<Self, String> {
         let mut conditions = Vec::new();
         for filter in &rule.when.arguments {
             let place = place(&filter.path)?;
@@ -75,23 +74,15 @@ impl CompiledRule {
         if rule.when.command_prefix.iter().any(|word| word.is_empty() || word.contains(char::is_control)) {
             return Err("the words of `commandPrefix` are not empty".to_owned());
         }
-        let targets = &rule.when.targets;
+        let matcher = |matcher: &Matcher| CompiledMatcher::compile(matcher, rule).map(Box::new);
+        let targets = rule.when.targets.as_ref();
         Ok(Self {
-            source,
-            rule_set_id: rule_set_id.to_owned(),
-            precedence: Precedence::new(rule.enforcement, rule.decision, source, rule.priority),
             reading: Reading::of(rule.decision),
             conditions,
-            primary_target: rule
-                .when
-                .primary_target
-                .as_ref()
-                .map(|m| CompiledMatcher::compile(m, rule))
+            primary_target: rule.when.primary_target.as_ref().map(matcher).transpose()?,
+            targets: targets
+                .map(|filter| Ok::<_, String>((filter.quantifier, matcher(&filter.matcher)?)))
                 .transpose()?,
-            targets: match targets {
-                Some(filter) => Some((filter.quantifier, CompiledMatcher::compile(&filter.matcher, rule)?)),
-                None => None,
-            },
             rule: rule.clone(),
         })
     }
@@ -111,10 +102,6 @@ impl CompiledRule {
             Test::NotEquals(_) | Test::Exists(_) | Test::Digest(_) => None,
         });
         known.next().filter(|texts| texts.iter().all(|text| !text.is_empty())).unwrap_or_default()
-    }
-
-    pub(super) fn evidence(&self) -> RuleEvidence {
-        RuleEvidence::new(self.rule.clone(), self.source, &*self.rule_set_id, self.precedence)
     }
 
     /// Whether everything but the targets matches. The index has looked at name, kind, risk and origin.
@@ -189,10 +176,10 @@ impl CompiledRule {
             && self.targets.as_ref().is_none_or(|(_, matcher)| matches(matcher))
     }
 
-    /// Whether a winning allow covers this target.
-    pub(super) fn covers(&self, call: &ResolvedCall, index: usize) -> bool {
+    /// Whether a winning allow from this source covers this target.
+    pub(super) fn covers(&self, source: RuleSource, call: &ResolvedCall, index: usize) -> bool {
         let Some(target) = call.targets.get(index) else { return false };
-        if self.source == RuleSource::Project
+        if source == RuleSource::Project
             && let Some(path) = target.path()
             && !path
                 .resolved
@@ -208,11 +195,11 @@ impl CompiledRule {
         let covers = |matcher: &CompiledMatcher| reach(matcher, call, target) == Reach::Whole;
         match (&self.primary_target, &self.targets) {
             (None, None) => {
-                let overlay = self.source.scope() >= RuleSource::User.scope();
+                let overlay = source.scope() >= RuleSource::User.scope();
                 !(overlay && self.filters_arguments()) || self.derives(call, target)
             }
             (primary, targets) => {
-                let by_primary = index == 0 && primary.as_ref().is_some_and(covers);
+                let by_primary = index == 0 && primary.as_ref().is_some_and(|matcher| covers(matcher));
                 let by_all = targets
                     .as_ref()
                     .is_some_and(|(quantifier, matcher)| *quantifier == Quantifier::All && covers(matcher));
@@ -221,19 +208,16 @@ impl CompiledRule {
         }
     }
 
-    /// Whether it names exactly this target, as a grant of a person does.
+    /// Whether it allows exactly this target.
     pub(super) fn grants_exactly(&self, call: &ResolvedCall, index: usize) -> bool {
-        let by_person = matches!(self.source, RuleSource::User | RuleSource::Conversation);
         let Some(target) = call.targets.get(index) else { return false };
         let names =
             |matcher: &CompiledMatcher| matcher.is_exact() && reach(matcher, call, target) == Reach::Whole;
-        let primary = index == 0 && self.primary_target.as_ref().is_some_and(names);
-        let every = |(quantifier, matcher): &(Quantifier, CompiledMatcher)| {
+        let primary = index == 0 && self.primary_target.as_ref().is_some_and(|matcher| names(matcher));
+        let every = |(quantifier, matcher): &(Quantifier, Box<CompiledMatcher>)| {
             *quantifier == Quantifier::All && names(matcher)
         };
-        by_person
-            && self.rule.decision == crate::Decision::Allow
-            && (primary || self.targets.as_ref().is_some_and(every))
+        self.rule.decision == crate::Decision::Allow && (primary || self.targets.as_ref().is_some_and(every))
     }
 
     fn filters_arguments(&self) -> bool {

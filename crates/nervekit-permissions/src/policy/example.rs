@@ -1,16 +1,18 @@
 //! Trying a rule on the calls that its author gives as examples.
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
+use super::active::ActiveRule;
 use super::compiled::CompiledRule;
 use super::{Policy, View};
 use crate::arguments::EffectiveArguments;
 use crate::call::ProposedCall;
 use crate::decision::CallOrigin;
 use crate::descriptor::{Risk, TargetSelector, ToolDescriptor, ToolKind};
+use crate::evidence::RuleSource;
 use crate::path::{TargetResolver, unguessable};
 use crate::root::{Root, Roots};
 use crate::rule::{Example, Matcher, Rule, TargetKind};
@@ -21,11 +23,13 @@ static NOWHERE: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("nervekit-{}", unguessable())));
 
 /// Tries the examples of a rule.
-pub(super) fn check(rule: &Rule, compiled: CompiledRule) -> Result<(), String> {
+pub(super) fn check(compiled: &Arc<CompiledRule>) -> Result<(), String> {
+    let rule = &compiled.rule;
     if rule.examples.is_empty() {
         return Ok(());
     }
-    let policy = Policy::new("example", vec![compiled]);
+    let active = ActiveRule::new(Arc::clone(compiled), RuleSource::RuleSet, "example".into());
+    let policy = Policy::new("example", vec![active]);
     let wanted = rule.examples.matching.iter().map(|example| (example, true));
     let unwanted = rule.examples.not_match.iter().map(|example| (example, false));
     for (example, expected) in wanted.chain(unwanted) {

@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::compiled::{CompiledRule, MAXIMUM_VALUE, visit};
+use super::active::ActiveRule;
+use super::compiled::{MAXIMUM_VALUE, visit};
 use crate::decision::CallOrigin;
 use crate::descriptor::{Risk, ToolKind};
 use crate::path::ResolvedCall;
@@ -72,7 +73,10 @@ impl<K: Hash + Eq + Clone> Dimension<K> {
         let mut by: HashMap<K, Bits> = HashMap::new();
         for (index, keys) in rules.enumerate() {
             for key in keys {
-                set(by.entry(key.clone()).or_insert_with(|| open.clone()), index);
+                match by.get_mut(key) {
+                    Some(bits) => set(bits, index),
+                    None => set(by.entry(key.clone()).or_insert(open.clone()), index),
+                }
             }
         }
         Self { open, by }
@@ -93,7 +97,7 @@ fn set(bits: &mut Bits, index: usize) {
 }
 
 impl Index {
-    pub(super) fn new(rules: &[CompiledRule]) -> Self {
+    pub(super) fn new(rules: &[ActiveRule]) -> Self {
         let words = rules.len().div_ceil(64);
         let when = rules.iter().map(|rule| &rule.rule.when);
         Self {
@@ -167,7 +171,7 @@ impl Index {
 }
 
 impl Beginnings {
-    fn new(rules: &[CompiledRule], words: usize) -> Self {
+    fn new(rules: &[ActiveRule], words: usize) -> Self {
         let known: Vec<Vec<String>> = rules.iter().map(|rule| rule.beginnings(MAXIMUM_BEGINNING)).collect();
         let mut lengths: Vec<usize> = known.iter().flatten().map(String::len).collect();
         lengths.sort_unstable();

@@ -1,5 +1,6 @@
 //! Comparing one target with one matcher.
 
+use nervekit_types::Digest;
 use url::Url;
 
 use super::Reading;
@@ -23,10 +24,26 @@ pub(super) enum Reach {
     Whole,
 }
 
+/// To what its text is relative, as far as `root` and `absolute` say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Unsaid,
+    Root,
+    Nothing,
+}
+
 /// A matcher that is ready to be compared.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledMatcher {
-    source: Matcher,
+    kind: Option<TargetKind>,
+    access: Option<Access>,
+    scope: Option<TargetScope>,
+    profile: Option<String>,
+    content: Option<Digest>,
+    base: Base,
+    any_query: bool,
+    /// Whether it names one target and no other.
+    exact: bool,
     root: Option<Root>,
     select: Select,
     reading: Reading,
@@ -39,7 +56,7 @@ pub(super) struct CompiledMatcher {
 enum Select {
     Anything,
     Path(PathSelect),
-    Url(UrlSelect),
+    Url(Box<UrlSelect>),
 }
 
 #[derive(Clone, Debug)]
@@ -107,16 +124,34 @@ impl CompiledMatcher {
         if reading == Reading::Allow && root.is_none() && !matcher.absolute && !other_kind {
             root = Some(Root::Project);
         }
-        Ok(Self { source: matcher.clone(), root, select, reading, decision: rule.decision, folded })
+        Ok(Self {
+            kind: matcher.kind,
+            access: matcher.access,
+            scope: matcher.scope,
+            profile: matcher.profile.clone(),
+            content: matcher.content,
+            base: match (matcher.absolute, &matcher.root) {
+                (true, _) => Base::Nothing,
+                (false, Some(_)) => Base::Root,
+                (false, None) => Base::Unsaid,
+            },
+            any_query: matcher.query == Some(QueryMatch::Any),
+            exact: matcher.exact.is_some(),
+            root,
+            select,
+            reading,
+            decision: rule.decision,
+            folded,
+        })
     }
 
     /// How much of the target the matcher is about. `reads_back`: the tool shows what it overwrites.
     pub(super) fn reach(&self, target: &CanonicalTarget, reads_back: bool) -> Reach {
         let subject = target.subject();
-        if self.source.kind.is_some_and(|kind| kind != subject.kind()) {
+        if self.kind.is_some_and(|kind| kind != subject.kind()) {
             return Reach::None;
         }
-        if let Some(access) = self.source.access {
+        if let Some(access) = self.access {
             // Who may not read a file is not shown it by an edit either.
             let also_read = self.decision == Decision::Deny && access == Access::Read && reads_back;
             if target.access() != Some(access) && !(also_read && target.path().is_some()) {
@@ -127,32 +162,31 @@ impl CompiledMatcher {
             CanonicalSubject::Path(path) => self.reach_path(path),
             CanonicalSubject::Url(url) => self.reach_url(url),
             CanonicalSubject::Agent(agent) => {
-                let profile = self.source.profile.as_ref().is_none_or(|profile| *profile == agent.profile);
-                let content = self.source.content.is_none() || self.source.content == agent.digest;
+                let profile = self.profile.as_ref().is_none_or(|profile| *profile == agent.profile);
+                let content = self.content.is_none() || self.content == agent.digest;
                 whole(profile && content && self.is_open())
             }
             CanonicalSubject::WholeTool => {
-                whole(self.is_open() && self.source.profile.is_none() && self.source.content.is_none())
+                whole(self.is_open() && self.profile.is_none() && self.content.is_none())
             }
         }
     }
 
     /// Whether it names one target and no other.
     pub(super) const fn is_exact(&self) -> bool {
-        self.source.exact.is_some()
+        self.exact
     }
 
     /// Whether it asks for nothing that only a path or a URL has. An allow without any selection means the
     /// project's paths, and any target of another kind.
     fn is_open(&self) -> bool {
-        let root = self.source.root.is_none() && !self.source.absolute;
-        matches!(self.select, Select::Anything) && root && self.source.scope.is_none()
+        matches!(self.select, Select::Anything) && self.base == Base::Unsaid && self.scope.is_none()
     }
 
     fn reach_path(&self, path: &PathTarget) -> Reach {
-        if self.source.profile.is_some()
-            || self.source.scope.is_some_and(|scope| scope != path.scope)
-            || self.source.content.is_some() && self.source.content != path.content
+        if self.profile.is_some()
+            || self.scope.is_some_and(|scope| scope != path.scope)
+            || self.content.is_some() && self.content != path.content
         {
             return Reach::None;
         }
@@ -170,7 +204,7 @@ impl CompiledMatcher {
     /// The reading of an allow: the resolved path, under its longest root only.
     fn covers(&self, select: Option<&PathSelect>, path: &PathTarget) -> bool {
         let longest = path.resolved.for_allow();
-        if self.source.absolute {
+        if self.base == Base::Nothing {
             let Some(PathSelect::Exact(exact)) = select else { return false };
             return path.scope == TargetScope::Exact && self.absolute(&path.resolved) == exact;
         }
@@ -197,7 +231,7 @@ impl CompiledMatcher {
         // Where no link was followed the typed form also names every root of the resolved one.
         let linked = path.resolved.absolute != path.lexical.absolute;
         for form in [Some(&path.lexical), linked.then_some(&path.resolved)].into_iter().flatten() {
-            if !self.source.absolute {
+            if self.base != Base::Nothing {
                 for rooted in &form.rooted {
                     if self.root.as_ref().is_none_or(|root| *root == rooted.root) {
                         most = most.max(restricts_name(select, self.name(rooted), path.scope));
@@ -205,12 +239,12 @@ impl CompiledMatcher {
                 }
             }
             let external = self.root.is_none() && form.for_allow().is_none();
-            if self.source.absolute || external {
+            if self.base == Base::Nothing || external {
                 most = most.max(restricts_name(select, self.absolute(form), path.scope));
             }
         }
         // A root below the tree may hold a match whatever the pattern is.
-        let below = !self.source.absolute
+        let below = self.base != Base::Nothing
             && path.contains.iter().any(|inner| self.root.as_ref().is_none_or(|root| *root == inner.root));
         if below { most.max(Reach::Part) } else { most }
     }
@@ -225,11 +259,10 @@ impl CompiledMatcher {
     }
 
     fn reach_url(&self, url: &UrlTarget) -> Reach {
-        if self.source.root.is_some()
-            || self.source.absolute
-            || self.source.profile.is_some()
-            || self.source.scope.is_some()
-            || self.source.content.is_some()
+        if self.base != Base::Unsaid
+            || self.profile.is_some()
+            || self.scope.is_some()
+            || self.content.is_some()
         {
             return Reach::None;
         }
@@ -240,15 +273,17 @@ impl CompiledMatcher {
         whole(match &self.select {
             Select::Anything => true,
             Select::Path(_) => false,
-            Select::Url(UrlSelect::Exact(exact)) => exact.as_str() == url.as_str(),
-            Select::Url(UrlSelect::Parts { scheme, host, port, path }) => {
-                scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
-                    && host.matches(url)
-                    && port.matches(url)
-                    // What a server may read as another path is refused wherever the host matches.
-                    && (path.matches(url.path()) || !allow && url.ambiguous_path())
-                    && (!allow || !url.has_query() || self.source.query == Some(QueryMatch::Any))
-            }
+            Select::Url(select) => match &**select {
+                UrlSelect::Exact(exact) => exact.as_str() == url.as_str(),
+                UrlSelect::Parts { scheme, host, port, path } => {
+                    scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
+                        && host.matches(url)
+                        && port.matches(url)
+                        // What a server may read as another path is refused wherever the host matches.
+                        && (path.matches(url.path()) || !allow && url.ambiguous_path())
+                        && (!allow || !url.has_query() || self.any_query)
+                }
+            },
         })
     }
 }
@@ -326,7 +361,7 @@ fn select(matcher: &Matcher, folded: bool) -> Result<(Option<Root>, Select), Str
         return Err("only one of `exact`, `subtree` and `pattern` is given".to_owned());
     }
     if text.contains("://") || matcher.kind == Some(TargetKind::Url) {
-        return Ok((None, Select::Url(url_select(matcher, text)?)));
+        return Ok((None, Select::Url(Box::new(url_select(matcher, text)?))));
     }
     let (root, text) = match Root::split_shorthand(text) {
         Some(_) if matcher.root.is_some() || matcher.absolute => {

@@ -1,8 +1,11 @@
 //! A policy as bytes: what its digest is of, and what explains a call when the documents are gone.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
+use super::active::ActiveRule;
 use super::compiled::CompiledRule;
 use crate::document::SCHEMA_VERSION;
 use crate::error::{DocumentError, DocumentProblem};
@@ -14,7 +17,7 @@ use crate::evidence::RuleEvidence;
 struct Written<'p> {
     schema_version: u32,
     rule_set: &'p str,
-    rules: &'p [CompiledRule],
+    rules: &'p [ActiveRule],
 }
 
 #[derive(Deserialize)]
@@ -31,7 +34,7 @@ struct Version {
 }
 
 /// Writes the rules of a policy, the strongest first.
-pub(super) fn written(rule_set: &str, rules: &[CompiledRule]) -> Vec<u8> {
+pub(super) fn written(rule_set: &str, rules: &[ActiveRule]) -> Vec<u8> {
     // Rules are plain data; turning them into text does not fail.
     serde_json::to_vec(&Written { schema_version: SCHEMA_VERSION, rule_set, rules }).unwrap_or_default()
 }
@@ -74,9 +77,9 @@ impl Policy {
         let read: Read = serde_json::from_slice(bytes).map_err(DocumentProblem::from)?;
         let mut rules = Vec::with_capacity(read.rules.len());
         for RuleEvidence { rule, source, rule_set_id, .. } in &read.rules {
-            let compiled = CompiledRule::compile(rule, *source, rule_set_id)
-                .map_err(|what| DocumentProblem::new(what).rule(&rule.id))?;
-            rules.push(compiled);
+            let compiled =
+                CompiledRule::compile(rule).map_err(|what| DocumentProblem::new(what).rule(&rule.id))?;
+            rules.push(ActiveRule::new(Arc::new(compiled), *source, rule_set_id.as_str().into()));
         }
         let policy = Self::new(&read.rule_set, rules);
         if policy.to_bytes() != bytes {

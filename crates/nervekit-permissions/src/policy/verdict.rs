@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::compiled::CompiledRule;
+use super::active::ActiveRule;
 use super::{Policy, View, suggestion};
 use crate::canonical::{CanonicalTarget, Mark};
 use crate::decision::Decision;
@@ -50,7 +50,7 @@ impl Verdict<'_> {
         self.decision
     }
 
-    fn rule(&self) -> Option<&CompiledRule> {
+    fn rule(&self) -> Option<&ActiveRule> {
         self.policy.rules.get(self.winner?)
     }
 
@@ -63,7 +63,7 @@ impl Verdict<'_> {
             .candidates(call)
             .filter_map(|index| self.policy.rules.get(index))
             .filter(|rule| rule.matches_call(call) && rule.matches_targets(call, View::All))
-            .map(CompiledRule::evidence)
+            .map(ActiveRule::evidence)
             .collect()
     }
 
@@ -83,7 +83,7 @@ impl Verdict<'_> {
         .targets(call.targets.clone());
         evidence.winner = match self.cause {
             Cause::Mark(_, mark) => Some(mark_rule(mark, &self.policy.rule_set)),
-            _ => self.rule().map(CompiledRule::evidence),
+            _ => self.rule().map(ActiveRule::evidence),
         };
         for target in 0..call.targets.len() {
             let marks = self.policy.marks(call, target);
@@ -92,21 +92,11 @@ impl Verdict<'_> {
         if self.cause == Cause::Uncovered {
             evidence.uncovered = self.uncovered();
         }
-        evidence.withholding = self.withholding();
+        evidence.withholding = self.policy.withholding(call);
         if self.decision == Decision::Prompt {
             evidence.suggestions = suggestion::suggest(call);
         }
         evidence
-    }
-
-    /// The rules that withhold entries of a searched tree, by id.
-    pub(crate) fn withholding(&self) -> Vec<String> {
-        let call = self.call;
-        let candidates = self.policy.index.candidates(call);
-        let withholding = candidates.filter_map(|index| self.policy.rules.get(index)).filter(|rule| {
-            rule.matches_call(call) && (0..call.targets.len()).any(|target| rule.withholds(call, target))
-        });
-        withholding.map(|rule| rule.rule.id.clone()).collect()
     }
 
     fn uncovered(&self) -> Vec<Uncovered> {
@@ -167,7 +157,7 @@ fn verb(decision: Decision) -> &'static str {
     }
 }
 
-fn origin(rule: &CompiledRule) -> String {
+fn origin(rule: &ActiveRule) -> String {
     match rule.source {
         RuleSource::Baseline => "the baseline".to_owned(),
         RuleSource::RuleSet => format!("the rule set `{}`", rule.rule_set_id),

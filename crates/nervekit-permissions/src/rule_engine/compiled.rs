@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::conversation::Conversation;
 use super::layers::Layers;
 use crate::call::ProposedCall;
-use crate::document::{DocumentScope, PolicyDocument, RuleSet};
+use crate::document::{CheckedDocument, CheckedRuleSet};
 use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
 use crate::path::ResolvedCall;
-use crate::policy::{Policy, PolicyBuilder};
+use crate::policy::Policy;
 
 /// The policies of all versions of the documents: one in the common case that all are accepted.
 pub(super) struct Compiled {
@@ -21,28 +22,26 @@ pub(super) struct Compiled {
 impl Compiled {
     pub(super) fn new(
         layers: &Layers,
-        selected: Result<Vec<Arc<RuleSet>>, String>,
-        conversation: Option<&PolicyDocument>,
+        selected: Result<Vec<Arc<CheckedRuleSet>>, String>,
+        conversation: Option<&Conversation>,
     ) -> Self {
         let mut ignored = layers.user.notices.clone();
         ignored.extend_from_slice(&layers.project.notices);
-        let conversation = conversation.filter(|document| {
-            let checked = document.check(DocumentScope::Conversation);
-            if let Err(error) = &checked {
-                let scope = DocumentScope::Conversation;
-                ignored.push(IgnoredDocument::new(scope, "permissions", error.to_string()));
+        let conversation = match conversation.map(|conversation| &conversation.checked) {
+            Some(Ok(document)) => Some(document),
+            Some(Err(notice)) => {
+                ignored.push(notice.clone());
+                None
             }
-            checked.is_ok()
-        });
-        match selected.and_then(|sets| policies(layers, &sets, conversation)) {
-            Ok(policies) => Self { policies, ignored, fallback: None },
+            None => None,
+        };
+        match selected {
+            Ok(sets) => Self { policies: policies(layers, &sets, conversation), ignored, fallback: None },
             Err(reason) => {
                 let users = layers.user.versions.iter().flatten();
-                let guardrails =
-                    users.filter_map(|user| PolicyBuilder::baseline().user(user).checked().build().ok());
+                let guardrails = users.map(|user| Policy::of(None, [Some(user.as_ref()), None, None]));
                 let fallback = Some((reason, guardrails.collect()));
-                let baseline = PolicyBuilder::baseline().build().unwrap_or_else(|_| Policy::empty());
-                Self { policies: vec![Arc::new(baseline)], ignored, fallback }
+                Self { policies: vec![Arc::new(Policy::of(None, [None; 3]))], ignored, fallback }
             }
         }
     }
@@ -83,8 +82,7 @@ impl Compiled {
             None => super::closed(call, None, "there is no policy".to_owned()),
         };
         for policy in self.policies.iter().skip(1) {
-            let others = policy.decide(resolved).withholding();
-            evidence.withholding.extend(others);
+            evidence.withholding.extend(policy.withholding(resolved));
         }
         if self.policies.len() > 1 {
             let mut known = std::collections::BTreeSet::new();
@@ -107,27 +105,18 @@ impl Compiled {
     }
 }
 
-/// Compiles every combination of versions, each policy once.
+/// Makes the policy of every combination of versions, each policy once.
 fn policies(
     layers: &Layers,
-    sets: &[Arc<RuleSet>],
-    conversation: Option<&PolicyDocument>,
-) -> Result<Vec<Arc<Policy>>, String> {
+    sets: &[Arc<CheckedRuleSet>],
+    conversation: Option<&CheckedDocument>,
+) -> Vec<Arc<Policy>> {
     let mut policies: Vec<Arc<Policy>> = Vec::new();
     for set in sets {
         for user in &layers.user.versions {
             for project in &layers.project.versions {
-                let mut builder = PolicyBuilder::new(set).checked();
-                if let Some(document) = user {
-                    builder = builder.user(document);
-                }
-                if let Some(document) = project {
-                    builder = builder.project(document);
-                }
-                if let Some(document) = conversation {
-                    builder = builder.conversation(document);
-                }
-                let policy = builder.build().map_err(|error| error.to_string())?;
+                let policy =
+                    Policy::of(Some(set.as_ref()), [user.as_deref(), project.as_deref(), conversation]);
                 if !policies.iter().any(|known| known.digest() == policy.digest()) {
                     policies.push(Arc::new(policy));
                 }
@@ -137,5 +126,5 @@ fn policies(
     if layers.user.unknown || layers.project.unknown {
         policies.push(Arc::new(Policy::empty()));
     }
-    Ok(policies)
+    policies
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::document::{DocumentScope, PolicyDocument, strictest};
-use crate::documents::{DocumentState, Trust};
+use nervekit_types::Digest;
+
+use super::layers::ReadDocument;
+use crate::document::{CheckedDocument, DocumentScope, PolicyDocument, strictest};
+use crate::documents::{DocumentState, StoredDocument, Trust};
 use crate::evidence::IgnoredDocument;
 
 /// A document as versions that all have to agree: a call is decided under each, and the strictest decision
@@ -11,16 +14,34 @@ use crate::evidence::IgnoredDocument;
 #[derive(Clone, Debug)]
 pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
-    pub(super) versions: Vec<Option<Arc<PolicyDocument>>>,
+    pub(super) versions: Vec<Option<Arc<CheckedDocument>>>,
     /// Set when what was accepted last cannot be read by this program: then every call asks.
     pub(super) unknown: bool,
-    pub(crate) notices: Vec<IgnoredDocument>,
+    pub(super) notices: Vec<IgnoredDocument>,
+    /// The SHA-256 of the versions, as far as they do not follow from each other.
+    digests: Vec<Option<Digest>>,
 }
 
 impl Layer {
-    /// A document in force.
-    pub(super) fn of(document: Option<PolicyDocument>) -> Self {
-        Self { versions: vec![document.map(Arc::new)], unknown: false, notices: Vec::new() }
+    /// A document in force, with the SHA-256 of what was read.
+    pub(super) fn of(document: Option<(Arc<CheckedDocument>, Digest)>) -> Self {
+        let (version, digest) = document.unzip();
+        Self { versions: vec![version], unknown: false, notices: Vec::new(), digests: vec![digest] }
+    }
+
+    /// What tells it from every other layer that says something else.
+    pub(super) fn identity(&self) -> Vec<u8> {
+        // Digests and texts are plain data; turning them into text does not fail.
+        serde_json::to_vec(&(&self.digests, self.unknown, &self.notices)).unwrap_or_default()
+    }
+
+    /// What is wrong with a document in this state.
+    pub(crate) fn problems(scope: DocumentScope, state: &DocumentState) -> Vec<IgnoredDocument> {
+        let read = |document: &StoredDocument| {
+            let read = PolicyDocument::read(scope, &document.bytes);
+            read.map(|(_, checked)| Arc::new(checked)).map_err(|error| error.to_string())
+        };
+        Self::read(scope, state, read).notices
     }
 
     /// A document that does not count, and why.
@@ -34,23 +55,25 @@ impl Layer {
     /// (of a user's document, nothing of an untrusted project's one); and the restrictions of both with the
     /// allows that both have. The third one keeps a restriction in force that an allow of its own document lifts,
     /// when the other version does not know that allow.
-    pub(crate) fn read(scope: DocumentScope, state: &DocumentState) -> Self {
-        let mut layer = Self { versions: Vec::new(), unknown: false, notices: Vec::new() };
-        let mut notice = |what: String| {
-            layer.notices.push(IgnoredDocument::new(scope, &*state.place, what));
-        };
+    pub(super) fn read(
+        scope: DocumentScope,
+        state: &DocumentState,
+        read: impl Fn(&StoredDocument) -> ReadDocument,
+    ) -> Self {
+        let mut notices = Vec::new();
+        let mut notice = |what: String| notices.push(IgnoredDocument::new(scope, &*state.place, what));
         let kept =
             if state.last_accepted.is_some() { "; what was accepted last still restricts" } else { "" };
         let mut now = None;
         match (&state.current, &state.problem) {
-            (Some(document), _) => match PolicyDocument::parse(scope, &document.bytes) {
+            (Some(document), _) => match read(document) {
                 Ok(read) if document.trust == Trust::Trusted => {
-                    return Self { notices: Vec::new(), ..Self::of(Some(read)) };
+                    return Self::of(Some((read, document.digest)));
                 }
                 Ok(read) if scope == DocumentScope::User => {
                     notice("it was changed by something else than this program: until it is accepted, allows count \
                             only where the version before has them, too".to_owned());
-                    now = Some(Arc::new(read));
+                    now = Some((read, document.digest));
                 }
                 Ok(_) if document.trust == Trust::Rejected => notice("it was rejected".to_owned()),
                 Ok(_) => {
@@ -62,22 +85,25 @@ impl Layer {
             (None, None) if state.last_accepted.is_some() => notice(format!("it is gone{kept}")),
             (None, None) => {}
         }
-        let last = state.last_accepted.as_ref().map(|last| PolicyDocument::parse(scope, &last.bytes));
-        let last = match last {
-            Some(Ok(last)) => Some(Arc::new(last)),
-            Some(Err(error)) => {
+        let mut unknown = false;
+        let last = match state.last_accepted.as_ref().map(|last| (read(last), last.digest)) {
+            Some((Ok(last), digest)) => Some((last, digest)),
+            Some((Err(error), _)) => {
                 notice(format!("what was accepted last cannot be read, so every call asks: {error}"));
-                layer.unknown = true;
+                unknown = true;
                 None
             }
             None => None,
         };
-        if now.is_some() || last.is_some() {
+        let (now, now_digest) = now.unzip();
+        let (last, last_digest) = last.unzip();
+        let digests = vec![now_digest, last_digest];
+        let versions = if now.is_some() || last.is_some() {
             let both = strictest(now.as_deref(), last.as_deref());
-            layer.versions = vec![now, last, Some(Arc::new(both))];
+            vec![now, last, Some(Arc::new(both))]
         } else {
-            layer.versions = vec![None];
-        }
-        layer
+            vec![None]
+        };
+        Self { versions, unknown, notices, digests }
     }
 }

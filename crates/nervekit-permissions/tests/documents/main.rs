@@ -4,6 +4,7 @@
 
 mod absence;
 mod bed;
+mod cache;
 mod corpus;
 mod example;
 mod file;
