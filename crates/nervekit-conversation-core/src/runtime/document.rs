@@ -36,33 +36,40 @@ impl OutsideDocuments {
         Self { documents, policy, user, userless: AtomicBool::new(false), read: Mutex::default() }
     }
 
-    /// Sees to it that what was decided about the documents of a call is known: a permission engine only looks at
-    /// them. What did not change since it was read is not read again.
-    pub(crate) async fn prepare(
+    /// The documents of a call that have to be read first, so that what was decided about them is known: a permission
+    /// engine only looks at them. What did not change since it was read need not be read again.
+    pub(crate) fn unread<'a>(
         &self,
         project: Option<&Path>,
-        rule_sets: impl IntoIterator<Item = &str>,
-    ) -> Result<(), DocumentError> {
+        rule_sets: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<DocumentId> {
         let own = |set: &&str| !builtin_rule_sets().iter().any(|known| known.id == *set);
         let sets = rule_sets.into_iter().filter(own);
         let sets = sets.map(|set| DocumentId::new(self.user.clone(), format!("rule-sets/{set}")));
         let project = project.map(|folder| DocumentOwner::Project(folder.to_owned()));
         let permissions =
             [Some(self.user.clone()), project].into_iter().flatten().map(DocumentId::permissions);
-        for id in permissions.chain(sets) {
-            let there = self.documents.look(&id);
-            if self.known().get(&id).is_some_and(|known| Arc::ptr_eq(known, &there) || *known == there) {
-                continue;
-            }
-            // What this port keeps nothing of is nothing to wait for.
-            match self.documents.read(&id).await {
-                Ok(state) => drop(self.known().insert(id, state)),
+        let mut documents: Vec<DocumentId> = permissions.chain(sets).collect();
+        documents.retain(|id| {
+            let there = self.documents.look(id);
+            self.known().get(id).is_none_or(|known| !Arc::ptr_eq(known, &there) && *known != there)
+        });
+        documents
+    }
+
+    /// Reads documents, and what was decided about them.
+    pub(crate) async fn read(&self, documents: Vec<DocumentId>) -> Result<(), DocumentError> {
+        for id in documents {
+            let state = match self.documents.read(&id).await {
+                Ok(state) => state,
+                // What this port keeps nothing of is nothing to wait for.
                 Err(DocumentError::Unsupported) => {
                     self.userless.fetch_or(id.owner == self.user, Ordering::Relaxed);
-                    self.known().insert(id, there);
+                    self.documents.look(&id)
                 }
                 Err(error) => return Err(error),
-            }
+            };
+            self.known().insert(id, state);
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nervekit_harness::{AssistantMessage, ContentBlock, StopReason, ToolCall as MessageToolCall};
 use nervekit_permissions::{
-    CallOrigin, Decision, EffectiveArguments, Evaluation, Evidence, ProposedCall as PermissionCall,
-    SelectorKind, Target, TargetSubject,
+    CallOrigin, Decision, DocumentId, EffectiveArguments, Evaluation, Evidence,
+    ProposedCall as PermissionCall, SelectorKind, Target, TargetSubject,
 };
 use nervekit_tools::{Effective, HandledBy, Tool};
 use nervekit_types::{ConversationId, ToolCallId};
@@ -281,28 +281,66 @@ pub(crate) fn permission_call(
     })
 }
 
+/// How often documents are read again for one call when somebody keeps writing them. Then it is judged by what was
+/// read: what changed since counts as not accepted.
+const MAX_READS: usize = 3;
+
+/// A call that was judged, or the documents that have to be read before it is.
+enum Judged {
+    Done(Evaluation),
+    Unread(Box<PermissionCall>, Vec<DocumentId>),
+}
+
 /// Evaluates a call: inline if it has no path target, else on the blocking pool with a time limit. An overrun or a
 /// panic denies.
-pub(crate) async fn evaluate(core: &Arc<Inner>, call: PermissionCall) -> Evaluation {
+pub(crate) async fn evaluate(core: &Arc<Inner>, mut call: PermissionCall) -> Evaluation {
     let denied = denied_for(&call);
-    if let Some(documents) = &core.documents {
-        let sets = [Some(&*call.rule_set), call.until_confirmed.as_deref()];
-        if let Err(error) = documents.prepare(call.project.as_deref(), sets.into_iter().flatten()).await {
-            return denied(&format!("the documents with the rules cannot be had: {error}"));
+    for reads in 0..=MAX_READS {
+        let judged = match look_and_judge(core, call, reads < MAX_READS).await {
+            Ok(judged) => judged,
+            Err(reason) => return denied(&reason),
+        };
+        match judged {
+            Judged::Done(evaluation) => return evaluation,
+            Judged::Unread(back, documents) => {
+                if let Some(outside) = &core.documents
+                    && let Err(error) = outside.read(documents).await
+                {
+                    return denied(&format!("the documents with the rules cannot be had: {error}"));
+                }
+                call = *back;
+            }
         }
     }
-    let engine = core.permissions.clone();
-    if !touches_files(&call) {
-        return super::supervisor::guard_call(|| engine.evaluate(call))
-            .unwrap_or_else(|panic| denied(&format!("the permission engine failed: {panic}")));
-    }
-    let work = core.runtime.spawn_blocking(move || super::supervisor::guard_call(|| engine.evaluate(call)));
-    match tokio::time::timeout(core.limits.permission_time, work).await {
-        Ok(Ok(Ok(evaluation))) => evaluation,
-        Ok(Ok(Err(panic))) => denied(&format!("the permission engine failed: {panic}")),
-        Ok(Err(_)) => denied("the permission engine was stopped"),
-        Err(_) => denied("the permission engine took too long"),
-    }
+    denied("the documents with the rules cannot be had")
+}
+
+async fn look_and_judge(core: &Arc<Inner>, call: PermissionCall, look: bool) -> Result<Judged, String> {
+    let aside = touches_files(&call);
+    let inner = core.clone();
+    let work = move || {
+        super::supervisor::guard_call(|| {
+            let outside = inner.documents.as_ref().filter(|_| look);
+            let unread = outside.map_or_else(Vec::new, |outside| {
+                let sets = [Some(&*call.rule_set), call.until_confirmed.as_deref()];
+                outside.unread(call.project.as_deref(), sets.into_iter().flatten())
+            });
+            if unread.is_empty() {
+                return Judged::Done(inner.permissions.evaluate(call));
+            }
+            Judged::Unread(Box::new(call), unread)
+        })
+    };
+    let judged = if aside {
+        match tokio::time::timeout(core.limits.permission_time, core.runtime.spawn_blocking(work)).await {
+            Ok(Ok(judged)) => judged,
+            Ok(Err(_)) => return Err("the permission engine was stopped".to_owned()),
+            Err(_) => return Err("the permission engine took too long".to_owned()),
+        }
+    } else {
+        work()
+    };
+    judged.map_err(|panic| format!("the permission engine failed: {panic}"))
 }
 
 /// Whether judging the call looks at the file system.

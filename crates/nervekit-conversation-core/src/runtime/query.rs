@@ -77,7 +77,7 @@ async fn rules(inner: &Inner, id: ConversationId) -> Result<Vec<RuleEvidence>, Q
     }
     if let Some(documents) = &inner.documents {
         let project = query.project.as_deref();
-        documents.prepare(project, [&*query.rule_set]).await.map_err(Box::new)?;
+        documents.read(documents.unread(project, [&*query.rule_set])).await.map_err(Box::new)?;
     }
     if let Some(document) = rows.documents.get(PERMISSIONS) {
         let document =
