@@ -116,10 +116,11 @@ impl RuleEngine {
     /// Puts another document of the user or the project in force. Calls that are being judged finish with the
     /// old one. A document of a conversation comes with the call and changes nothing here.
     ///
-    /// A document that is not valid is put in force as nothing at all, and every evidence says so.
+    /// Of a document that is not valid nothing is put in force. What it would restrict is not known then, so every
+    /// call asks, and every evidence says why.
     pub fn replace_document(&self, scope: DocumentScope, document: Option<PolicyDocument>) {
         let layer = match document.as_ref().map(|document| document.check(scope)) {
-            Some(Err(error)) => Layer::ignored(IgnoredDocument::new(scope, "permissions", error.to_string())),
+            Some(Err(error)) => Layer::invalid(IgnoredDocument::new(scope, "permissions", error.to_string())),
             _ => Layer::of(document),
         };
         let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +184,8 @@ impl RuleEngine {
             conversation: conversation
                 .map(|document| Digest::of(serde_json::to_vec(document).unwrap_or_default())),
         };
-        layers.compiled(key, || Compiled::new(layers, self.select(id, mode), conversation.map(Arc::as_ref)))
+        layers
+            .compiled(key, || Compiled::new(layers, id, self.select(id, mode), conversation.map(Arc::as_ref)))
     }
 
     fn judge(&self, call: &ProposedCall) -> Evaluation {
@@ -199,12 +201,20 @@ impl RuleEngine {
             }
         };
         let (mut evidence, policy) = compiled.evidence(call, &resolved);
+        let mut policies = compiled.policies.clone();
         let mut until_confirmed = None;
         if let Some(coding) = &call.until_confirmed
             && !is_planning(&resolved)
         {
-            let other = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
-            let (other, policy) = other.evidence(call, &resolved);
+            let coding = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
+            let (other, policy) = coding.evidence(call, &resolved);
+            // What the coding rule set withholds from a search stays withheld.
+            policies.extend_from_slice(&coding.policies);
+            for rule in &other.withholding {
+                if !evidence.withholding.contains(rule) {
+                    evidence.withholding.push(rule.clone());
+                }
+            }
             let stricter = evidence.decision.stricter(other.decision);
             if stricter != evidence.decision {
                 evidence.decision = stricter;
@@ -215,11 +225,8 @@ impl RuleEngine {
                 until_confirmed = policy.cloned();
             }
         }
-        let targets = if evidence.decision == Decision::Deny {
-            Vec::new()
-        } else {
-            decided(&compiled.policies, &resolved)
-        };
+        let targets =
+            if evidence.decision == Decision::Deny { Vec::new() } else { decided(&policies, &resolved) };
         let mut evaluation = Evaluation::new(evidence).targets(targets);
         evaluation.policy = policy.cloned();
         evaluation.policy_until_confirmed = until_confirmed;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::layers::Layers;
 use crate::call::ProposedCall;
+use crate::decision::Decision;
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
 use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
 use crate::path::ResolvedCall;
@@ -16,35 +17,40 @@ pub(super) struct Compiled {
     ignored: Vec<IgnoredDocument>,
     /// Why the selected rule set is not the one in force, with the guardrails that then only warn.
     fallback: Option<(String, Vec<Policy>)>,
+    /// Whether the last policy stands for rules that cannot be read.
+    unknown: bool,
 }
 
 impl Compiled {
     pub(super) fn new(
         layers: &Layers,
+        id: &str,
         selected: Result<Vec<Arc<RuleSet>>, String>,
         conversation: Option<&PolicyDocument>,
     ) -> Self {
         let mut ignored = layers.user.notices.clone();
         ignored.extend_from_slice(&layers.project.notices);
+        let mut unknown = layers.user.unknown || layers.project.unknown;
         let conversation = conversation.filter(|document| {
             let checked = document.check(DocumentScope::Conversation);
             if let Err(error) = &checked {
                 let scope = DocumentScope::Conversation;
                 ignored.push(IgnoredDocument::new(scope, "permissions", error.to_string()));
+                unknown = true;
             }
             checked.is_ok()
         });
-        match selected.and_then(|sets| policies(layers, &sets, conversation)) {
-            Ok(policies) => Self { policies, ignored, fallback: None },
+        let (mut policies, fallback) = match selected.and_then(|sets| policies(layers, &sets, conversation)) {
+            Ok(policies) => (policies, None),
             Err(reason) => {
-                let users = layers.user.versions.iter().flatten();
-                let guardrails =
-                    users.filter_map(|user| PolicyBuilder::baseline().user(user).checked().build().ok());
-                let fallback = Some((reason, guardrails.collect()));
                 let baseline = PolicyBuilder::baseline().build().unwrap_or_else(|_| Policy::empty());
-                Self { policies: vec![Arc::new(baseline)], ignored, fallback }
+                (vec![Arc::new(baseline)], Some((reason, guardrails(layers, id))))
             }
+        };
+        if unknown {
+            policies.push(Arc::new(Policy::empty()));
         }
+        Self { policies, ignored, fallback, unknown }
     }
 
     /// The policy that stands for all where one is enough.
@@ -90,6 +96,9 @@ impl Compiled {
             let mut known = std::collections::BTreeSet::new();
             evidence.withholding.retain(|rule| known.insert(rule.clone()));
         }
+        if self.unknown && evidence.decision == Decision::Prompt && evidence.winner.is_none() {
+            evidence.reason = "the rules that bind cannot be read, so every call asks".to_owned();
+        }
         evidence.selected_rule_set.clone_from(&call.rule_set);
         evidence.ignored_documents.clone_from(&self.ignored);
         if let Some((reason, guardrails)) = &self.fallback {
@@ -100,6 +109,14 @@ impl Compiled {
                 }
             }
             evidence.reason = format!("{reason}, so the baseline decides alone: {}", evidence.reason);
+            if !would_deny.is_empty() {
+                let named: Vec<String> = would_deny.iter().map(|rule| format!("`{rule}`")).collect();
+                evidence.reason = format!(
+                    "{}; guardrails of the user would have denied it: {}",
+                    evidence.reason,
+                    named.join(", ")
+                );
+            }
             evidence.suggestions = Vec::new();
             evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
         }
@@ -134,8 +151,17 @@ fn policies(
             }
         }
     }
-    if layers.user.unknown || layers.project.unknown {
-        policies.push(Arc::new(Policy::empty()));
-    }
     Ok(policies)
+}
+
+/// The guardrails of the user that would bind under a rule set, were it there: those for all and its own.
+fn guardrails(layers: &Layers, id: &str) -> Vec<Policy> {
+    let absent = RuleSet::new(id);
+    let users = layers.user.versions.iter().flatten();
+    let under = |user: &Arc<PolicyDocument>| {
+        let own = PolicyBuilder::new(&absent).user(user).checked().build();
+        // What is no id of a rule set has no guardrails of its own.
+        own.or_else(|_| PolicyBuilder::baseline().user(user).checked().build()).ok()
+    };
+    users.filter_map(under).collect()
 }

@@ -12,7 +12,7 @@ use crate::evidence::IgnoredDocument;
 pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
     pub(super) versions: Vec<Option<Arc<PolicyDocument>>>,
-    /// Set when what was accepted last cannot be read by this program: then every call asks.
+    /// Set when it is not known what restricts, because what was accepted cannot be read: then every call asks.
     pub(super) unknown: bool,
     pub(crate) notices: Vec<IgnoredDocument>,
 }
@@ -23,9 +23,9 @@ impl Layer {
         Self { versions: vec![document.map(Arc::new)], unknown: false, notices: Vec::new() }
     }
 
-    /// A document that does not count, and why.
-    pub(super) fn ignored(notice: IgnoredDocument) -> Self {
-        Self { notices: vec![notice], ..Self::of(None) }
+    /// A document that a host put in force and that is not valid, and why.
+    pub(super) fn invalid(notice: IgnoredDocument) -> Self {
+        Self { notices: vec![notice], unknown: true, ..Self::of(None) }
     }
 
     /// What a document adds while it is in this state.
@@ -34,6 +34,8 @@ impl Layer {
     /// (of a user's document, nothing of an untrusted project's one); and the restrictions of both with the
     /// allows that both have. The third one keeps a restriction in force that an allow of its own document lifts,
     /// when the other version does not know that allow.
+    ///
+    /// A user's document that cannot be read, while none was accepted before, may restrict anything.
     pub(crate) fn read(scope: DocumentScope, state: &DocumentState) -> Self {
         let mut layer = Self { versions: Vec::new(), unknown: false, notices: Vec::new() };
         let mut notice = |what: String| {
@@ -42,6 +44,7 @@ impl Layer {
         let kept =
             if state.last_accepted.is_some() { "; what was accepted last still restricts" } else { "" };
         let mut now = None;
+        let mut unreadable = state.current.is_none() && state.problem.is_some();
         match (&state.current, &state.problem) {
             (Some(document), _) => match PolicyDocument::parse(scope, &document.bytes) {
                 Ok(read) if document.trust == Trust::Trusted => {
@@ -56,7 +59,10 @@ impl Layer {
                 Ok(_) => {
                     notice("it is not trusted; nothing of it counts until somebody trusts it".to_owned());
                 }
-                Err(error) => notice(format!("{error}{kept}")),
+                Err(error) => {
+                    notice(format!("{error}{kept}"));
+                    unreadable = true;
+                }
             },
             (None, Some(problem)) => notice(format!("the document cannot be used: {problem}{kept}")),
             (None, None) if state.last_accepted.is_some() => notice(format!("it is gone{kept}")),
@@ -70,7 +76,10 @@ impl Layer {
                 layer.unknown = true;
                 None
             }
-            None => None,
+            None => {
+                layer.unknown = unreadable && scope == DocumentScope::User;
+                None
+            }
         };
         if now.is_some() || last.is_some() {
             let both = strictest(now.as_deref(), last.as_deref());

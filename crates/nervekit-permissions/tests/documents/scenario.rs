@@ -245,3 +245,24 @@ async fn a_last_accepted_version_that_cannot_be_read_makes_every_call_ask() {
     bed.documents.read(&user_id()).await.unwrap();
     assert_eq!(bed.bash("autonomous", "ls"), Prompt);
 }
+
+#[tokio::test]
+async fn case_23_a_document_of_the_user_that_was_never_readable_makes_every_call_ask() {
+    let bed = Bed::new();
+    let deny = document(&[rule("no-rm", Deny, &["rm"], 0)]);
+    std::fs::write(bed.user(), &deny[..deny.len() / 2]).unwrap();
+    bed.documents.adopt().await.unwrap();
+    for command in ["rm x", "ls"] {
+        let evidence = bed.evidence("autonomous", command);
+        assert_eq!(evidence.decision, Prompt, "{command}");
+        assert!(evidence.reason.contains("cannot be read"), "{}", evidence.reason);
+        assert_eq!(evidence.ignored_documents.len(), 1);
+    }
+    // Mended and accepted, it binds as it says.
+    std::fs::write(bed.user(), &deny).unwrap();
+    assert_eq!(bed.bash("autonomous", "rm x"), Deny);
+    assert_eq!(bed.bash("autonomous", "ls"), Allow);
+    // One of a project that nobody ever accepted counts for nothing at all.
+    std::fs::write(bed.project(), "{").unwrap();
+    assert_eq!(bed.bash("autonomous", "ls"), Allow);
+}
