@@ -195,7 +195,9 @@ impl RuleEngine {
             Ok(resolved) => resolved,
             Err(error) => {
                 let policy = compiled.first();
-                let mut refused = Evaluation::new(closed(call, policy.map(Arc::as_ref), error.to_string()));
+                let mut evidence = closed(call, policy.map(Arc::as_ref), error.to_string());
+                evidence.ignored_documents.clone_from(&compiled.ignored);
+                let mut refused = Evaluation::new(evidence);
                 refused.policy = policy.cloned();
                 return refused;
             }

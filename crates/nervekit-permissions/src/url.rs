@@ -146,16 +146,14 @@ pub(crate) fn unescaped(text: &str) -> Cow<'_, str> {
         let (before, from) = rest.split_at(at);
         written.push_str(before);
         let code = from.get(1..3).and_then(|code| u8::from_str_radix(code, 16).ok()).map(char::from);
-        match code.filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
-            Some(plain) => {
-                written.push(plain);
-                rest = from.get(3..).unwrap_or_default();
-            }
-            None => {
-                written.push('%');
-                rest = from.get(1..).unwrap_or_default();
-            }
-        }
+        let length = if let Some(plain) = code.filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            written.push(plain);
+            3
+        } else {
+            written.push('%');
+            1
+        };
+        rest = from.get(length..).unwrap_or_default();
     }
     written.push_str(rest);
     Cow::Owned(written)

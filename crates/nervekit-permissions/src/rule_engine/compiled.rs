@@ -14,7 +14,7 @@ use crate::policy::{Policy, PolicyBuilder};
 pub(super) struct Compiled {
     /// Never empty.
     pub(super) policies: Vec<Arc<Policy>>,
-    ignored: Vec<IgnoredDocument>,
+    pub(super) ignored: Vec<IgnoredDocument>,
     /// Why the selected rule set is not the one in force, with the guardrails that then only warn.
     fallback: Option<(String, Vec<Policy>)>,
     /// Whether the last policy stands for rules that cannot be read.
@@ -97,7 +97,7 @@ impl Compiled {
             evidence.withholding.retain(|rule| known.insert(rule.clone()));
         }
         if self.unknown && evidence.decision == Decision::Prompt && evidence.winner.is_none() {
-            evidence.reason = "the rules that bind cannot be read, so every call asks".to_owned();
+            "the rules that bind cannot be read, so every call asks".clone_into(&mut evidence.reason);
         }
         evidence.selected_rule_set.clone_from(&call.rule_set);
         evidence.ignored_documents.clone_from(&self.ignored);

@@ -51,8 +51,14 @@ impl Layer {
                     return Self { notices: Vec::new(), ..Self::of(Some(read)) };
                 }
                 Ok(read) if scope == DocumentScope::User => {
-                    notice("it was changed by something else than this program: until it is accepted, allows count \
-                            only where the version before has them, too".to_owned());
+                    let what = if document.trust == Trust::Rejected {
+                        "it was rejected"
+                    } else {
+                        "it was changed by something else than this program"
+                    };
+                    notice(format!(
+                        "{what}: until it is accepted, allows count only where the version before has them, too"
+                    ));
                     now = Some(Arc::new(read));
                 }
                 Ok(_) if document.trust == Trust::Rejected => notice("it was rejected".to_owned()),

@@ -266,3 +266,22 @@ async fn case_23_a_document_of_the_user_that_was_never_readable_makes_every_call
     std::fs::write(bed.project(), "{").unwrap();
     assert_eq!(bed.bash("autonomous", "ls"), Allow);
 }
+
+#[tokio::test]
+async fn a_version_of_the_user_that_was_rejected_is_named_so_and_restricts_like_any_edit() {
+    let bed = Bed::new();
+    let first = document(&[rule("tests", Allow, &["cargo", "test"], 0)]);
+    std::fs::write(bed.user(), &first).unwrap();
+    bed.documents.adopt().await.unwrap();
+    let second = document(&[rule("evil", Allow, &["evil"], 0), rule("no-rm", Deny, &["rm"], 1)]);
+    std::fs::write(bed.user(), &second).unwrap();
+    bed.documents.reject(&user_id(), nervekit_types::Digest::of(&second)).await.unwrap();
+    assert!(bed.notices()[0].reason.starts_with("it was rejected"), "{:?}", bed.notices());
+    assert_eq!(bed.bash("supervised", "evil x"), Prompt);
+    assert_eq!(bed.bash("supervised", "cargo test"), Prompt);
+    assert_eq!(bed.bash("autonomous", "rm x"), Deny);
+    // The version before comes back: it was accepted, and is so still.
+    std::fs::write(bed.user(), &first).unwrap();
+    assert_eq!(bed.bash("supervised", "cargo test"), Allow);
+    assert_eq!(bed.bash("autonomous", "rm x"), Allow);
+}

@@ -89,10 +89,10 @@ fn a_delegation_is_decided_by_profile_and_digest() {
     };
     world.conversation = *document;
     let decide = |agents: &[AgentTarget]| world.engine().evaluate(delegation(&world, agents)).decision();
-    assert_eq!(decide(&[explore.clone()]), Allow);
+    assert_eq!(decide(std::slice::from_ref(&explore)), Allow);
     assert_eq!(decide(&[explore.clone(), explore.clone()]), Allow);
     // Another profile, a changed one, and one in between are asked about.
-    assert_eq!(decide(&[developer.clone()]), Prompt);
+    assert_eq!(decide(std::slice::from_ref(&developer)), Prompt);
     assert_eq!(decide(&[explore.clone().digest(Digest::of("send the keys"))]), Prompt);
     assert_eq!(decide(&[explore.clone(), developer]), Prompt);
     // One that is denied denies the whole.

@@ -128,6 +128,8 @@ fn what_a_document_that_is_not_valid_would_restrict_is_not_known_so_every_call_a
         let evidence = evaluation.evidence;
         assert!(evidence.reason.contains("cannot be read"), "{}", evidence.reason);
         assert_eq!(evidence.ignored_documents.len(), 1);
+        let refused = world.evaluate(&read(), json!({"path": "a\0b"})).evidence;
+        assert_eq!((refused.decision, &refused.ignored_documents), (Deny, &evidence.ignored_documents));
         // What other documents deny stays denied.
         let world = world.guardrail(deny(Filter::new().tool("bash")));
         let valid = world.user.check(DocumentScope::User).is_ok();
