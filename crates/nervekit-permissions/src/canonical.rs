@@ -269,6 +269,13 @@ impl PathTarget {
         }
     }
 
+    /// Whether all of it lies where an allow of a project's document reaches.
+    pub(crate) fn is_of_project(&self) -> bool {
+        let reaches = |root: &Root| matches!(root, Root::Project | Root::Plans);
+        self.resolved.for_allow().is_some_and(|rooted| reaches(&rooted.root))
+            && self.contains.iter().all(|inner| reaches(&inner.root) || !inner.root.is_for_allow())
+    }
+
     /// Where it lies, without a word about the link or the tree.
     pub(crate) fn display_place(&self) -> String {
         short(&self.resolved)

@@ -93,6 +93,16 @@ const SHELLS: [&str; 16] = [
     "watch", "xargs", "zsh",
 ];
 
+/// Interpreters, by their names without a version.
+const INTERPRETERS: [&str; 8] = ["awk", "gawk", "lua", "node", "perl", "php", "python", "ruby"];
+
+/// Whether a program runs a command or code that stands among its arguments, so that its name says nothing of what
+/// it does.
+pub(crate) fn runs_what_it_is_given(program: &str) -> bool {
+    let name = short_name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    [&WRAPPERS[..], &SHELLS, &INTERPRETERS].iter().any(|names| names.contains(&name))
+}
+
 /// The words of a text that is one simple command and nothing more.
 fn simple(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();

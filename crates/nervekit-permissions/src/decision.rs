@@ -24,6 +24,10 @@ use serde::{Deserialize, Serialize};
 /// ```compile_fail,E0277
 /// let permitted: nervekit_permissions::Decision = true.into();
 /// ```
+///
+/// ```compile_fail,E0277
+/// let unspecified: nervekit_permissions::Decision = Default::default();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

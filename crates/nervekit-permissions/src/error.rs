@@ -179,6 +179,13 @@ pub enum GrantError {
     /// A value looks like a secret and would be written into a project.
     #[error("a rule that holds a long or secret-looking value is not written into a project")]
     SecretInProject,
+    /// The call names a file outside of the project, or one that is asked about under every rule set: no allow of a
+    /// project reaches those.
+    #[error(
+        "a rule of the project allows nothing outside of it and no file that is always asked about; keep it for the \
+         conversation"
+    )]
+    BeyondProject,
     /// The project's document is not trusted; file and trust are untouched.
     #[error("the project's document is not trusted; trust it first, or keep the rule for the conversation")]
     ProjectDocumentUntrusted,
@@ -201,6 +208,7 @@ impl GrantError {
             Self::GuardrailNotPossible => "guardrail_not_possible",
             Self::NotAGrant => "not_a_grant",
             Self::SecretInProject => "secret_in_project",
+            Self::BeyondProject => "beyond_project",
             Self::ProjectDocumentUntrusted => "project_document_untrusted",
             Self::RuleSetGone(_) => "rule_set_gone",
             Self::Document(_) => "document",

@@ -184,7 +184,8 @@ pub struct Uncovered {
     pub rule: Option<Box<RuleEvidence>>,
 }
 
-/// That the selected rule set could not be used, and the baseline decided alone.
+/// That the selected rule set could not be used, and the baseline decided alone. Such a prompt is for a person: a
+/// program that approves in their stead treats it as a deny.
 ///
 /// ```
 /// use nervekit_permissions::Fallback;
@@ -197,8 +198,7 @@ pub struct Uncovered {
 pub struct Fallback {
     /// Why, in words.
     pub reason: String,
-    /// The guardrails of the user that would have denied the call. An automatic approver treats a prompt that
-    /// names any as a deny; so should a person.
+    /// The guardrails of the user that would have denied the call, by id.
     pub would_deny: Vec<String>,
 }
 

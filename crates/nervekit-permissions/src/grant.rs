@@ -8,7 +8,7 @@ use crate::decision::Decision;
 use crate::document::{DocumentScope, Overlay, PolicyDocument};
 use crate::error::GrantError;
 use crate::evidence::Evidence;
-use crate::rule::{Enforcement, Rule};
+use crate::rule::{Enforcement, Operator, Rule};
 
 /// For how long an answer counts.
 ///
@@ -98,6 +98,11 @@ impl SuggestedRule {
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = GrantScope>) -> Self {
         self.scopes = scopes.into_iter().collect();
         self
+    }
+
+    /// Whether it holds the digest of a value that looks like a secret or is long.
+    pub(crate) fn holds_digest(&self) -> bool {
+        self.rule.when.arguments.iter().any(|argument| argument.operator == Operator::Digest)
     }
 }
 
@@ -219,7 +224,8 @@ pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
     }
     if !suggested.scopes.contains(&scope) {
         return Err(match target {
-            DocumentScope::Project => GrantError::SecretInProject,
+            DocumentScope::Project if suggested.holds_digest() => GrantError::SecretInProject,
+            DocumentScope::Project => GrantError::BeyondProject,
             _ => GrantError::CommandAtUserScope,
         });
     }

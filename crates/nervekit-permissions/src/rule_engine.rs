@@ -163,7 +163,8 @@ impl RuleEngine {
     /// Puts another document of the user or the project in force. Calls that are being judged finish with the
     /// old one. A document of a conversation comes with the call and changes nothing here.
     ///
-    /// A document that is not valid is put in force as nothing at all, and every evidence says so.
+    /// Of a document that is not valid nothing is put in force. What it would restrict is not known then, so every
+    /// call asks, and every evidence says why.
     pub fn replace_document(&self, scope: DocumentScope, document: Option<PolicyDocument>) {
         let layer = match document.map(|document| (document.checked(scope), document)) {
             Some((Ok(checked), document)) => {
@@ -172,7 +173,7 @@ impl RuleEngine {
                 Layer::of(Some((Arc::new(checked), digest)))
             }
             Some((Err(error), _)) => {
-                Layer::ignored(IgnoredDocument::new(scope, "permissions", error.to_string()))
+                Layer::invalid(IgnoredDocument::new(scope, "permissions", error.to_string()))
             }
             None => Layer::of(None),
         };
@@ -254,7 +255,7 @@ impl RuleEngine {
             return known;
         }
         let selected = self.select(id, mode, state.as_deref());
-        let compiled = Arc::new(Compiled::new(layers, selected, conversation.as_deref()));
+        let compiled = Arc::new(Compiled::new(layers, id, selected, conversation.as_deref()));
         locked(&self.compiled).insert(key, Arc::clone(&compiled));
         compiled
     }
@@ -266,18 +267,28 @@ impl RuleEngine {
             Ok(resolved) => resolved,
             Err(error) => {
                 let policy = compiled.first();
-                let mut refused = Evaluation::new(closed(call, policy.map(Arc::as_ref), error.to_string()));
+                let mut evidence = closed(call, policy.map(Arc::as_ref), error.to_string());
+                evidence.ignored_documents.clone_from(&compiled.ignored);
+                let mut refused = Evaluation::new(evidence);
                 refused.policy = policy.cloned();
                 return refused;
             }
         };
         let (mut evidence, policy) = compiled.evidence(call, &resolved);
+        let mut policies = compiled.policies.clone();
         let mut until_confirmed = None;
         if let Some(coding) = &call.until_confirmed
             && !is_planning(&resolved)
         {
-            let other = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
-            let (other, policy) = other.evidence(call, &resolved);
+            let coding = self.compiled(&layers, coding, Mode::Coding, call.conversation_document.as_ref());
+            let (other, policy) = coding.evidence(call, &resolved);
+            // What the coding rule set withholds from a search stays withheld.
+            policies.extend_from_slice(&coding.policies);
+            for rule in &other.withholding {
+                if !evidence.withholding.contains(rule) {
+                    evidence.withholding.push(rule.clone());
+                }
+            }
             let stricter = evidence.decision.stricter(other.decision);
             if stricter != evidence.decision {
                 evidence.decision = stricter;
@@ -288,11 +299,8 @@ impl RuleEngine {
                 until_confirmed = policy.cloned();
             }
         }
-        let targets = if evidence.decision == Decision::Deny {
-            Vec::new()
-        } else {
-            decided(&compiled.policies, resolved)
-        };
+        let targets =
+            if evidence.decision == Decision::Deny { Vec::new() } else { decided(&policies, resolved) };
         let mut evaluation = Evaluation::new(evidence).targets(targets);
         evaluation.policy = policy.cloned();
         evaluation.policy_until_confirmed = until_confirmed;

@@ -1,5 +1,7 @@
 //! URLs: one parser for judging, showing and contacting.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
@@ -130,6 +132,31 @@ impl UrlTarget {
         top.set_query(None);
         top.into()
     }
+}
+
+/// Writes out the characters that mean the same encoded and not: letters, digits, `-`, `.`, `_` and `~`. A server
+/// reads both spellings alike, so what restricts one restricts the other. Source: RFC 3986, 6.2.2.2.
+pub(crate) fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        let (before, from) = rest.split_at(at);
+        written.push_str(before);
+        let code = from.get(1..3).and_then(|code| u8::from_str_radix(code, 16).ok()).map(char::from);
+        let length = if let Some(plain) = code.filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            written.push(plain);
+            3
+        } else {
+            written.push('%');
+            1
+        };
+        rest = from.get(length..).unwrap_or_default();
+    }
+    written.push_str(rest);
+    Cow::Owned(written)
 }
 
 /// Whether a path holds an encoded separator, a dot segment, an empty one, a NUL or double encoding.

@@ -61,13 +61,16 @@ pub struct RuntimeLimits {
     pub queue: usize,
     /// How many bytes the text of one input may have, 1 MiB by default; more are refused.
     pub input_bytes: usize,
+    /// How many calls of one conversation may wait for a person's approval, 64 by default; a further one that would
+    /// have to wait is settled as failed.
+    pub open_approvals: usize,
 }
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
         impl RuntimeLimits {
             /// The defaults: 16 tools, 64 requests, 5 s of grace, 30 s for a hook, 10 s for the permission engine, a
-            /// lease of 60 s, 50 automatic executions, 1,000 queued inputs, 1 MiB an input.
+            /// lease of 60 s, 50 automatic executions, 1,000 queued inputs, 1 MiB an input, 64 open approvals.
             #[must_use]
             pub const fn new() -> Self {
                 Self { $($name: $default,)* }
@@ -104,6 +107,8 @@ limits! {
     queue: usize = 1_000;
     /// Bounds the bytes of one input's text.
     input_bytes: usize = 1024 * 1024;
+    /// Bounds the calls of one conversation that wait for an approval.
+    open_approvals: usize = 64;
 }
 
 impl Default for RuntimeLimits {
@@ -157,7 +162,8 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn planner(&self, keeps: Keeps) -> Planner<'_> {
         let automatic_limit = self.limits.automatic_executions;
-        Planner { ids: &*self.ids, me: self.incarnation, automatic_limit, keeps }
+        let approval_limit = self.limits.open_approvals;
+        Planner { ids: &*self.ids, me: self.incarnation, automatic_limit, approval_limit, keeps }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -33,6 +33,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) ids: &'a dyn IdSource,
     pub(crate) me: IncarnationId,
     pub(crate) automatic_limit: u32,
+    /// How many calls of a conversation may wait for an approval.
+    pub(crate) approval_limit: usize,
     /// Where an answer can be remembered.
     pub(crate) keeps: Keeps,
 }

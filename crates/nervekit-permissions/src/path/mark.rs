@@ -14,6 +14,13 @@ const CONTROL_FOLDERS: [&str; 2] = [".nerve", ".git"];
 /// Files that steer agents, at any depth.
 const CONTROL_FILES: [&str; 2] = ["agents.md", "system.md"];
 
+/// Documents that steer agents: by identity, too, since a file may have a second name anywhere. Below the home, and
+/// in a project below `.nerve`.
+const CONTROL_DOCUMENTS: [&str; 4] =
+    ["config/permissions.json", "config/subagents.json", "config/harness.json", "launches/definitions.json"];
+/// What of a project is found by identity, besides its documents.
+const CONTROL_IN_PROJECT: [&str; 5] = [".nerve", ".git", ".git/config", "AGENTS.md", "SYSTEM.md"];
+
 /// Credential stores at any depth.
 const PROTECTED_NAMES: [&str; 5] = [".ssh", ".aws", ".gnupg", ".netrc", ".git-credentials"];
 /// Credential stores and browser profiles below the user's home.
@@ -73,16 +80,19 @@ impl MarkRules {
         let mut rules = Self::default();
         for (root, folder) in roots {
             match root {
-                Root::NerveHome if writes => rules.control.extend(identify(folder)),
+                Root::NerveHome if writes => {
+                    rules.control.extend(identify(folder));
+                    rules.control.extend(documents(folder));
+                }
                 Root::NerveData => {
                     let identity = identify(folder);
                     rules.control.extend(identity);
                     rules.protected.extend(identity);
                 }
                 Root::Project if writes => {
-                    for name in [".nerve", ".git", "AGENTS.md", "SYSTEM.md"] {
-                        rules.control.extend(identify(&folder.join(name)));
-                    }
+                    let names = CONTROL_IN_PROJECT.iter();
+                    rules.control.extend(names.filter_map(|name| identify(&folder.join(name))));
+                    rules.control.extend(documents(&folder.join(".nerve")));
                 }
                 Root::Home if reads => {
                     for name in PROTECTED_NAMES.iter().chain(&PROTECTED_IN_HOME) {
@@ -158,6 +168,10 @@ fn is_control(form: &PathForm) -> bool {
         || CONTROL_FILES.contains(&name)
         || plans.is_none()
             && form.rooted.iter().any(|rooted| matches!(rooted.root, Root::NerveHome | Root::NerveData))
+}
+
+fn documents(folder: &Path) -> impl Iterator<Item = Identity> {
+    CONTROL_DOCUMENTS.iter().filter_map(move |name| identify(&folder.join(name)))
 }
 
 /// What tells the file or folder that a path leads to from every other, if it exists.

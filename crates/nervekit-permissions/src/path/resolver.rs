@@ -124,6 +124,8 @@ pub(crate) struct Means {
     pub(crate) path: Option<DecidedPath>,
     pub(crate) url: Option<DecidedUrl>,
     pub(crate) content: Option<Arc<[u8]>>,
+    /// Whether the content is to be bound, and there is none yet: a file may come to be there.
+    pub(crate) unbound: bool,
 }
 
 impl ResolvedCall {
@@ -312,7 +314,8 @@ impl Map {
             content = bound_content(&decided).map_err(|error| ResolveError::path(text, error.to_string()))?;
             subject.content = content.as_ref().map(Digest::of);
         }
-        let means = Means { path: Some(decided), content, ..Means::default() };
+        let unbound = target.binds_content && content.is_none();
+        let means = Means { path: Some(decided), content, unbound, ..Means::default() };
         Ok((CanonicalSubject::Path(subject), means))
     }
 

@@ -13,7 +13,6 @@ use crate::canonical::{CanonicalSubject, CanonicalTarget};
 use crate::evidence::RuleSource;
 use crate::path::ResolvedCall;
 use crate::pattern::TextPattern;
-use crate::root::Root;
 use crate::rule::{Matcher, Operator, Quantifier, Rule};
 use crate::target::{Access, TargetScope};
 
@@ -179,13 +178,7 @@ impl CompiledRule {
     /// Whether a winning allow from this source covers this target.
     pub(super) fn covers(&self, source: RuleSource, call: &ResolvedCall, index: usize) -> bool {
         let Some(target) = call.targets.get(index) else { return false };
-        if source == RuleSource::Project
-            && let Some(path) = target.path()
-            && !path
-                .resolved
-                .for_allow()
-                .is_some_and(|rooted| matches!(rooted.root, Root::Project | Root::Plans))
-        {
+        if source == RuleSource::Project && target.path().is_some_and(|path| !path.is_of_project()) {
             return false;
         }
         // Equality of all arguments leaves nothing open.
@@ -248,6 +241,11 @@ fn holds<'p>(parts: impl Iterator<Item = &'p str>, argument: &str) -> bool {
     parts.into_iter().all(|part| found.next().is_some_and(|found| part == "*" || part == found))
 }
 
+/// Whether one of them may name the other, something in it, or what it lies in.
+fn overlap(name: &str, parts: &[String]) -> bool {
+    name.split('.').zip(parts).all(|(name, part)| name == part || name == "*" || part == "*")
+}
+
 fn reach(matcher: &CompiledMatcher, call: &ResolvedCall, target: &CanonicalTarget) -> Reach {
     matcher.reach(target, super::reads_back(call, target))
 }
@@ -306,9 +304,9 @@ impl Condition {
                 }
             }
             Place::Path(parts) => {
-                let parts = parts.iter().map(String::as_str);
                 let program = call.descriptor.kind.runs_programs()
-                    && call.descriptor.primary_arguments.iter().any(|name| name.split('.').eq(parts.clone()));
+                    && call.descriptor.primary_arguments.iter().any(|name| overlap(name, parts));
+                let parts = parts.iter().map(String::as_str);
                 visit(call.arguments.as_value(), parts, &mut |value| {
                     found.add(self.holds_value(value, call, reading, program));
                 });

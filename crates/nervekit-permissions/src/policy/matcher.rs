@@ -11,7 +11,7 @@ use crate::pattern::Pattern;
 use crate::root::Root;
 use crate::rule::{Enforcement, Matcher, QueryMatch, Rule, TargetKind};
 use crate::target::{Access, TargetScope};
-use crate::url::UrlTarget;
+use crate::url::{UrlTarget, unescaped};
 
 /// How much of a target a matcher is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -274,13 +274,17 @@ impl CompiledMatcher {
             Select::Anything => true,
             Select::Path(_) => false,
             Select::Url(select) => match &**select {
-                UrlSelect::Exact(exact) => exact.as_str() == url.as_str(),
+                UrlSelect::Exact(exact) => {
+                    exact.as_str() == url.as_str()
+                        || !allow && unescaped(exact.as_str()) == unescaped(url.as_str())
+                }
                 UrlSelect::Parts { scheme, host, port, path } => {
                     scheme.as_ref().is_none_or(|scheme| scheme == url.scheme())
                         && host.matches(url)
                         && port.matches(url)
                         // What a server may read as another path is refused wherever the host matches.
-                        && (path.matches(url.path()) || !allow && url.ambiguous_path())
+                        && (path.matches(url.path())
+                            || !allow && (url.ambiguous_path() || path.matches(&unescaped(url.path()))))
                         && (!allow || !url.has_query() || self.any_query)
                 }
             },
@@ -368,6 +372,14 @@ fn select(matcher: &Matcher, folded: bool) -> Result<(Option<Root>, Select), Str
             return Err("a path with `${…}` names its root; leave out `root` and `absolute`".to_owned());
         }
         Some((root, rest)) => (Some(root), rest),
+        // Taken for a name it would never match.
+        None if text.starts_with("${") && matcher.root.is_none() && !matcher.absolute => {
+            let shown = crate::display(text);
+            return Err(format!(
+                "`{shown}` names no root; say `${{projectDir}}/…`, or `nerveHome`, `nerveData`, `plansDir`, \
+                 `homeDir`, `tempDir`"
+            ));
+        }
         None => (matcher.root.clone(), text.as_str()),
     };
     if matcher.absolute && root.is_some() {

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::arguments::digest_of;
-use crate::canonical::{CanonicalSubject, PathTarget};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, PathTarget};
+use crate::command::runs_what_it_is_given;
 use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::Risk;
 use crate::grant::{GrantScope, SuggestedRule, SuggestionKind};
@@ -19,6 +20,10 @@ const MAXIMUM_CLEAR: usize = 1024;
 /// The suggestions of a call, the narrowest first.
 pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
     let mut suggestions = Vec::new();
+    // What would run, or be sent, is not known: a rule about this call would be about any content.
+    if call.means.iter().any(|means| means.unbound) {
+        return suggestions;
+    }
     // Of these, one call says nothing about the next.
     let only_exact =
         matches!(call.risk, Risk::Destructive | Risk::Secret) || call.descriptor.actions.is_some();
@@ -43,8 +48,9 @@ pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
     }
     if narrow == 0 {
         suggestions.extend(whole_call(call, false));
-        let words =
-            call.command.as_ref().and_then(|command| command.simple.as_deref()).filter(|_| !only_exact);
+        // A prefix covers no folder in which the command is to run.
+        let prefixed = !only_exact && call.targets.iter().all(|target| target.path().is_none());
+        let words = call.command.as_ref().and_then(|command| command.simple.as_deref()).filter(|_| prefixed);
         let prefix = words.and_then(prefix).filter(|prefix| !looks_secret(&Value::from(prefix.clone())));
         if let Some(prefix) = prefix {
             let label = format!(
@@ -69,9 +75,7 @@ fn prefix(words: &[String]) -> Option<Vec<String>> {
             && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     });
     // A program that runs what it is given is never granted by its name alone.
-    let open_ended =
-        ["sh", "bash", "zsh", "python", "python3", "node", "perl", "ruby", "env", "sudo", "xargs", "eval"];
-    let second = subcommand.filter(|_| !open_ended.contains(&first.as_str()))?;
+    let second = subcommand.filter(|_| !runs_what_it_is_given(first))?;
     Some(vec![first.clone(), second.clone()])
 }
 
@@ -93,14 +97,19 @@ fn suggestion(
     // Filters are plain data; turning them into a value does not fail.
     let digest = digest_of(&serde_json::to_value(&when).unwrap_or_default()).to_string();
     let id = format!("grant-{}", digest.get(7..23).unwrap_or_default());
-    let scopes = [GrantScope::Once, GrantScope::Conversation, GrantScope::Project, GrantScope::User];
-    let programs = call.descriptor.kind.runs_programs();
-    let secret = when.arguments.iter().any(|argument| argument.operator == Operator::Digest);
-    SuggestedRule::new(kind, label, Rule::new(id, Decision::Allow).when(when)).scopes(
-        scopes.into_iter().filter(|scope| {
-            !(programs && *scope == GrantScope::User || secret && *scope == GrantScope::Project)
-        }),
-    )
+    let suggested = SuggestedRule::new(kind, label, Rule::new(id, Decision::Allow).when(when));
+    let mut scopes = vec![GrantScope::Once, GrantScope::Conversation];
+    // What would not let the same call run the next time is not offered.
+    let reaches = |target: &CanonicalTarget| {
+        target.path().is_none_or(|path| path.is_of_project() && path.marks.is_empty())
+    };
+    if !suggested.holds_digest() && call.targets.iter().all(reaches) {
+        scopes.push(GrantScope::Project);
+    }
+    if !call.descriptor.kind.runs_programs() {
+        scopes.push(GrantScope::User);
+    }
+    suggested.scopes(scopes)
 }
 
 fn suggest_path(call: &ResolvedCall, path: &PathTarget, suggestions: &mut Vec<SuggestedRule>) {

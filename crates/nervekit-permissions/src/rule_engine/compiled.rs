@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::conversation::Conversation;
 use super::layers::Layers;
 use crate::call::ProposedCall;
-use crate::document::{CheckedDocument, CheckedRuleSet};
+use crate::decision::Decision;
+use crate::document::{CheckedDocument, CheckedRuleSet, RuleSet};
 use crate::evidence::{Evidence, Fallback, IgnoredDocument, RuleEvidence};
 use crate::path::ResolvedCall;
 use crate::policy::Policy;
@@ -14,36 +15,42 @@ use crate::policy::Policy;
 pub(super) struct Compiled {
     /// Never empty.
     pub(super) policies: Vec<Arc<Policy>>,
-    ignored: Vec<IgnoredDocument>,
+    pub(super) ignored: Vec<IgnoredDocument>,
     /// Why the selected rule set is not the one in force, with the guardrails that then only warn.
     fallback: Option<(String, Vec<Policy>)>,
+    /// Whether the last policy stands for rules that cannot be read.
+    unknown: bool,
 }
 
 impl Compiled {
     pub(super) fn new(
         layers: &Layers,
+        id: &str,
         selected: Result<Vec<Arc<CheckedRuleSet>>, String>,
         conversation: Option<&Conversation>,
     ) -> Self {
         let mut ignored = layers.user.notices.clone();
         ignored.extend_from_slice(&layers.project.notices);
+        let mut unknown = layers.user.unknown || layers.project.unknown;
         let conversation = match conversation.map(|conversation| &conversation.checked) {
             Some(Ok(document)) => Some(document),
             Some(Err(notice)) => {
                 ignored.push(notice.clone());
+                unknown = true;
                 None
             }
             None => None,
         };
-        match selected {
-            Ok(sets) => Self { policies: policies(layers, &sets, conversation), ignored, fallback: None },
+        let (mut policies, fallback) = match selected {
+            Ok(sets) => (policies(layers, &sets, conversation), None),
             Err(reason) => {
-                let users = layers.user.versions.iter().flatten();
-                let guardrails = users.map(|user| Policy::of(None, [Some(user.as_ref()), None, None]));
-                let fallback = Some((reason, guardrails.collect()));
-                Self { policies: vec![Arc::new(Policy::of(None, [None; 3]))], ignored, fallback }
+                (vec![Arc::new(Policy::of(None, [None; 3]))], Some((reason, guardrails(layers, id))))
             }
+        };
+        if unknown {
+            policies.push(Arc::new(Policy::empty()));
         }
+        Self { policies, ignored, fallback, unknown }
     }
 
     /// The policy that stands for all where one is enough.
@@ -88,6 +95,9 @@ impl Compiled {
             let mut known = std::collections::BTreeSet::new();
             evidence.withholding.retain(|rule| known.insert(rule.clone()));
         }
+        if self.unknown && evidence.decision == Decision::Prompt && evidence.winner.is_none() {
+            "the rules that bind cannot be read, so every call asks".clone_into(&mut evidence.reason);
+        }
         evidence.selected_rule_set.clone_from(&call.rule_set);
         evidence.ignored_documents.clone_from(&self.ignored);
         if let Some((reason, guardrails)) = &self.fallback {
@@ -98,6 +108,14 @@ impl Compiled {
                 }
             }
             evidence.reason = format!("{reason}, so the baseline decides alone: {}", evidence.reason);
+            if !would_deny.is_empty() {
+                let named: Vec<String> = would_deny.iter().map(|rule| format!("`{rule}`")).collect();
+                evidence.reason = format!(
+                    "{}; guardrails of the user would have denied it: {}",
+                    evidence.reason,
+                    named.join(", ")
+                );
+            }
             evidence.suggestions = Vec::new();
             evidence.fallback = Some(Fallback { reason: reason.clone(), would_deny });
         }
@@ -123,8 +141,13 @@ fn policies(
             }
         }
     }
-    if layers.user.unknown || layers.project.unknown {
-        policies.push(Arc::new(Policy::empty()));
-    }
     policies
+}
+
+/// The guardrails of the user that would bind under a rule set, were it there: those for all and its own.
+fn guardrails(layers: &Layers, id: &str) -> Vec<Policy> {
+    // What is no id of a rule set has no guardrails of its own.
+    let absent = RuleSet::new(id).checked().ok();
+    let users = layers.user.versions.iter().flatten();
+    users.map(|user| Policy::of(absent.as_ref(), [Some(user.as_ref()), None, None])).collect()
 }

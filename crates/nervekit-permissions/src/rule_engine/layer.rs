@@ -15,7 +15,7 @@ use crate::evidence::IgnoredDocument;
 pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
     pub(super) versions: Vec<Option<Arc<CheckedDocument>>>,
-    /// Set when what was accepted last cannot be read by this program: then every call asks.
+    /// Set when it is not known what restricts, because what was accepted cannot be read: then every call asks.
     pub(super) unknown: bool,
     pub(super) notices: Vec<IgnoredDocument>,
     /// The SHA-256 of the versions, as far as they do not follow from each other.
@@ -44,9 +44,9 @@ impl Layer {
         Self::read(scope, state, read).notices
     }
 
-    /// A document that does not count, and why.
-    pub(super) fn ignored(notice: IgnoredDocument) -> Self {
-        Self { notices: vec![notice], ..Self::of(None) }
+    /// A document that a host put in force and that is not valid, and why.
+    pub(super) fn invalid(notice: IgnoredDocument) -> Self {
+        Self { notices: vec![notice], unknown: true, ..Self::of(None) }
     }
 
     /// What a document adds while it is in this state.
@@ -55,6 +55,8 @@ impl Layer {
     /// (of a user's document, nothing of an untrusted project's one); and the restrictions of both with the
     /// allows that both have. The third one keeps a restriction in force that an allow of its own document lifts,
     /// when the other version does not know that allow.
+    ///
+    /// A user's document that cannot be read, while none was accepted before, may restrict anything.
     pub(super) fn read(
         scope: DocumentScope,
         state: &DocumentState,
@@ -65,21 +67,31 @@ impl Layer {
         let kept =
             if state.last_accepted.is_some() { "; what was accepted last still restricts" } else { "" };
         let mut now = None;
+        let mut unreadable = state.current.is_none() && state.problem.is_some();
         match (&state.current, &state.problem) {
             (Some(document), _) => match read(document) {
                 Ok(read) if document.trust == Trust::Trusted => {
                     return Self::of(Some((read, document.digest)));
                 }
                 Ok(read) if scope == DocumentScope::User => {
-                    notice("it was changed by something else than this program: until it is accepted, allows count \
-                            only where the version before has them, too".to_owned());
+                    let what = if document.trust == Trust::Rejected {
+                        "it was rejected"
+                    } else {
+                        "it was changed by something else than this program"
+                    };
+                    notice(format!(
+                        "{what}: until it is accepted, allows count only where the version before has them, too"
+                    ));
                     now = Some((read, document.digest));
                 }
                 Ok(_) if document.trust == Trust::Rejected => notice("it was rejected".to_owned()),
                 Ok(_) => {
                     notice("it is not trusted; nothing of it counts until somebody trusts it".to_owned());
                 }
-                Err(error) => notice(format!("{error}{kept}")),
+                Err(error) => {
+                    notice(format!("{error}{kept}"));
+                    unreadable = true;
+                }
             },
             (None, Some(problem)) => notice(format!("the document cannot be used: {problem}{kept}")),
             (None, None) if state.last_accepted.is_some() => notice(format!("it is gone{kept}")),
@@ -93,7 +105,10 @@ impl Layer {
                 unknown = true;
                 None
             }
-            None => None,
+            None => {
+                unknown = unreadable && scope == DocumentScope::User;
+                None
+            }
         };
         let (now, now_digest) = now.unzip();
         let (last, last_digest) = last.unzip();

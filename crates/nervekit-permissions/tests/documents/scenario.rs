@@ -245,3 +245,43 @@ async fn a_last_accepted_version_that_cannot_be_read_makes_every_call_ask() {
     bed.documents.read(&user_id()).await.unwrap();
     assert_eq!(bed.bash("autonomous", "ls"), Prompt);
 }
+
+#[tokio::test]
+async fn case_23_a_document_of_the_user_that_was_never_readable_makes_every_call_ask() {
+    let bed = Bed::new();
+    let deny = document(&[rule("no-rm", Deny, &["rm"], 0)]);
+    std::fs::write(bed.user(), &deny[..deny.len() / 2]).unwrap();
+    bed.documents.adopt().await.unwrap();
+    for command in ["rm x", "ls"] {
+        let evidence = bed.evidence("autonomous", command);
+        assert_eq!(evidence.decision, Prompt, "{command}");
+        assert!(evidence.reason.contains("cannot be read"), "{}", evidence.reason);
+        assert_eq!(evidence.ignored_documents.len(), 1);
+    }
+    // Mended and accepted, it binds as it says.
+    std::fs::write(bed.user(), &deny).unwrap();
+    assert_eq!(bed.bash("autonomous", "rm x"), Deny);
+    assert_eq!(bed.bash("autonomous", "ls"), Allow);
+    // One of a project that nobody ever accepted counts for nothing at all.
+    std::fs::write(bed.project(), "{").unwrap();
+    assert_eq!(bed.bash("autonomous", "ls"), Allow);
+}
+
+#[tokio::test]
+async fn a_version_of_the_user_that_was_rejected_is_named_so_and_restricts_like_any_edit() {
+    let bed = Bed::new();
+    let first = document(&[rule("tests", Allow, &["cargo", "test"], 0)]);
+    std::fs::write(bed.user(), &first).unwrap();
+    bed.documents.adopt().await.unwrap();
+    let second = document(&[rule("evil", Allow, &["evil"], 0), rule("no-rm", Deny, &["rm"], 1)]);
+    std::fs::write(bed.user(), &second).unwrap();
+    bed.documents.reject(&user_id(), nervekit_types::Digest::of(&second)).await.unwrap();
+    assert!(bed.notices()[0].reason.starts_with("it was rejected"), "{:?}", bed.notices());
+    assert_eq!(bed.bash("supervised", "evil x"), Prompt);
+    assert_eq!(bed.bash("supervised", "cargo test"), Prompt);
+    assert_eq!(bed.bash("autonomous", "rm x"), Deny);
+    // The version before comes back: it was accepted, and is so still.
+    std::fs::write(bed.user(), &first).unwrap();
+    assert_eq!(bed.bash("supervised", "cargo test"), Allow);
+    assert_eq!(bed.bash("autonomous", "rm x"), Allow);
+}

@@ -96,6 +96,46 @@ fn an_allow_does_not_reach_through_a_tree_into_another_root() {
 }
 
 #[test]
+fn an_allow_of_the_project_does_not_reach_through_a_tree_into_a_root_of_the_host() {
+    let world = World::new("supervised").project(allow(Filter::new().tool("bash")));
+    let call = || world.call(&bash(), json!({"command": "ls", "cwd": "."}));
+    assert_eq!(world.engine().evaluate(call()).decision(), Allow);
+    let with = |roots: Roots| {
+        let engine = RuleEngine::new(roots).project_document(world.project.clone());
+        engine.evaluate(call()).decision()
+    };
+    assert_eq!(with(world.roots().host("vendor", world.path("project/src"))), Prompt);
+    // Plans, and what only restricts, are no obstacle.
+    assert_eq!(with(world.roots().plans(world.path("project/src")).temp(world.path("project/src"))), Allow);
+}
+
+#[test]
+fn an_allow_of_one_of_several_commands_is_as_guarded_as_an_allow_of_the_only_one() {
+    let tool = |primary: &str| {
+        ToolDescriptor::new("run_all", ToolKind::Command, Risk::Unknown)
+            .primary_argument(primary)
+            .whole_tool()
+    };
+    let call = |text: &str| json!({"commands": [text], "label": "a; b"});
+    for (primary, path) in [
+        ("commands", "args.commands.*"),
+        ("commands", "args.commands.0"),
+        ("commands.*", "args.commands.*"),
+        ("commands.*", "args.commands.0"),
+        ("commands.0", "args.commands.*"),
+    ] {
+        let world =
+            World::new("supervised").user(allow(Filter::new().argument(path, Operator::Glob, "cargo *")));
+        assert_eq!(world.decide(&tool(primary), call("cargo test")), Allow, "{primary} {path}");
+        assert_eq!(world.decide(&tool(primary), call("cargo test; id")), Prompt, "{primary} {path}");
+    }
+    // What is no program is compared as the text that it is.
+    let label =
+        World::new("supervised").user(allow(Filter::new().argument("args.label", Operator::Glob, "a*")));
+    assert_eq!(label.decide(&tool("commands.*"), call("id")), Allow);
+}
+
+#[test]
 fn a_pattern_that_accepts_every_name_covers_a_tree() {
     let world = |pattern: &str| {
         let mut world = World::new("supervised");

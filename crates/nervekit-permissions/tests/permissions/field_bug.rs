@@ -394,6 +394,27 @@ fn case_14_a_star_does_not_cross_folders_and_a_bad_pattern_is_an_error() {
 }
 
 #[test]
+fn case_14_what_looks_like_a_root_and_is_none_is_an_error() {
+    let check = |matcher: Matcher| {
+        let rule = Rule::new("a", Deny).when(Filter::new().any_target(matcher));
+        PolicyDocument::new().overlay(Overlay::new("supervised").rule(rule)).check(DocumentScope::User)
+    };
+    for text in ["${workspace}/src", "${projectDir}src", "${HOME}/x", "${PROJECTDIR}/x", "${projectDir"] {
+        for matcher in
+            [Matcher::new().exact(text), Matcher::new().subtree(text), Matcher::new().pattern(text)]
+        {
+            let error = check(matcher).unwrap_err().to_string();
+            assert!(error.contains("names no root"), "{text}: {error}");
+        }
+    }
+    for text in ["${projectDir}", "${projectDir}/src", "${plansDir}/a", "src/${x}"] {
+        assert!(check(Matcher::new().subtree(text)).is_ok(), "{text}");
+    }
+    // A file may have such a name; a rule with its root means the name.
+    assert!(check(Matcher::new().root(Root::Project).exact("${workspace}/src")).is_ok());
+}
+
+#[test]
 fn case_16_a_host_is_not_a_prefix() {
     let with = |pattern: &str| {
         World::new("supervised").user(allow(Filter::new().every_target(Matcher::new().pattern(pattern))))
@@ -419,6 +440,33 @@ fn case_16_a_host_is_not_a_prefix() {
     assert_eq!(world.fetch("https://site.test/"), Prompt);
     let world = with("*://127.0.0.1:*/**");
     assert_eq!(world.fetch("http://127.1:8080/a"), Allow);
+}
+
+#[test]
+fn case_16_another_spelling_of_a_url_does_not_walk_around_a_deny() {
+    let with = |matcher: Matcher| World::new("autonomous").user(deny(Filter::new().any_target(matcher)));
+    for matcher in [
+        Matcher::new().pattern("https://site.test/admin/**"),
+        Matcher::new().subtree("https://site.test/admin"),
+        Matcher::new().exact("https://site.test/admin/x"),
+        Matcher::new().exact("https://site.test/%61dmin/x"),
+    ] {
+        let world = with(matcher.clone());
+        for url in [
+            "https://site.test/admin/x",
+            "https://site.test/%61dmin/x",
+            "https://site.test/%61%64%6D%69%6e/%78",
+            "https://SITE.test.:443/./admin/x",
+        ] {
+            assert_eq!(world.fetch(url), Deny, "{url} {matcher:?}");
+        }
+        assert_eq!(world.fetch("https://site.test/administration/x"), Allow);
+        assert_eq!(world.fetch("https://site.test/a%64/x%"), Allow);
+    }
+    // What allows takes the spelling that a person saw, and no other.
+    let allowed = World::new("supervised")
+        .user(allow(Filter::new().every_target(Matcher::new().exact("https://site.test/admin"))));
+    assert_eq!(allowed.fetch("https://site.test/%61dmin"), Prompt);
 }
 
 #[test]

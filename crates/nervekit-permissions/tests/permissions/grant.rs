@@ -58,6 +58,67 @@ fn a_file_or_its_folder() {
 }
 
 #[test]
+fn the_project_is_offered_where_a_rule_of_it_would_let_the_call_run() {
+    let world = World::new("supervised");
+    let offers = |tool: &ToolDescriptor, arguments: Value| {
+        let evidence = world.evaluate(tool, arguments).evidence;
+        assert_eq!(evidence.decision, Prompt);
+        assert!(!evidence.suggestions.is_empty());
+        let of_project = |suggested: &SuggestedRule| suggested.scopes.contains(&GrantScope::Project);
+        evidence.suggestions.iter().any(of_project)
+    };
+    assert!(offers(&write(), json!({"path": "src/a"})));
+    assert!(offers(&write(), json!({"path": world.path("plans/a.md")})));
+    assert!(offers(&fetch(), json!({"url": "https://a.test/"})));
+    assert!(offers(&bash(), json!({"command": "make", "cwd": "src"})));
+    // No allow of a project reaches these: it would be asked again and again.
+    assert!(!offers(&write(), json!({"path": "AGENTS.md"})));
+    assert!(!offers(&write(), json!({"path": "../outside/a"})));
+    assert!(!offers(&write_two(), json!({"a": "src/a", "b": "../outside/a"})));
+    assert!(!offers(&bash(), json!({"command": "make", "cwd": "../outside"})));
+    let evidence = world.evaluate(&write(), json!({"path": "AGENTS.md"})).evidence;
+    let chosen = evidence.suggestions[0].clone();
+    let refused = world.engine().plan_grant(Grant::new(evidence, chosen, Allow, GrantScope::Project));
+    assert!(matches!(refused, Err(GrantError::BeyondProject)), "{refused:?}");
+}
+
+#[test]
+fn every_suggestion_lets_the_same_call_run() {
+    let calls = [
+        (write(), json!({"path": "src/deep/a"})),
+        (write(), json!({"path": ".git/config"})),
+        (write(), json!({"path": "../outside/a"})),
+        (write_two(), json!({"a": "src/a", "b": "src/b"})),
+        (fetch(), json!({"url": "https://a.test/x?y=1"})),
+        (bash(), json!({"command": "git push origin"})),
+        (bash(), json!({"command": "git push origin", "cwd": "src"})),
+        (subagent(), json!({"tasks": [{"profile": "explore"}]})),
+        (issue(), json!({"issue_key": "A-1"})),
+    ];
+    for (tool, arguments) in calls {
+        let world = World::new("supervised");
+        let evidence = world.evaluate(&tool, arguments.clone()).evidence;
+        assert!(!evidence.suggestions.is_empty(), "{arguments}");
+        for chosen in &evidence.suggestions {
+            for scope in chosen.scopes.iter().filter(|scope| **scope != GrantScope::Once) {
+                let grant = Grant::new(evidence.clone(), chosen.clone(), Allow, *scope);
+                let document = saved(world.engine().plan_grant(grant).unwrap());
+                let engine = match scope {
+                    GrantScope::User => world.engine().user_document(document.clone()),
+                    GrantScope::Project => world.engine().project_document(document.clone()),
+                    _ => world.engine(),
+                };
+                let mut call = world.call(&tool, arguments.clone());
+                if *scope == GrantScope::Conversation {
+                    call = call.conversation_document(document);
+                }
+                assert_eq!(engine.evaluate(call).decision(), Allow, "{arguments} {scope:?} {}", chosen.label);
+            }
+        }
+    }
+}
+
+#[test]
 fn an_exact_grant_satisfies_a_mark() {
     let world =
         granted(World::new("autonomous"), &write(), json!({"path": "AGENTS.md"}), SuggestionKind::Exact);
@@ -88,7 +149,22 @@ fn a_command_or_its_prefix() {
     assert_eq!(prefix.bash("git push --force"), Allow);
     assert_eq!(prefix.bash("git pull"), Prompt);
     assert_eq!(prefix.bash("git push; id"), Prompt);
-    for command in ["echo a; id", "python3 x.py", "bash x", "sudo rm", "A=1 git push", "./run --all"] {
+    for command in [
+        "echo a; id",
+        "python3 x.py",
+        "python3.11 run",
+        "bash x",
+        "sudo rm",
+        "A=1 git push",
+        "./run --all",
+        "nohup sh",
+        "ssh host",
+        "/usr/bin/env python",
+        "/bin/bash x",
+        "php script",
+        "doas make",
+        "find src",
+    ] {
         let evidence = World::new("supervised").evaluate(&bash(), json!({"command": command})).evidence;
         assert!(evidence.suggestions.iter().all(|s| s.kind == SuggestionKind::WholeCall), "{command}");
     }
@@ -117,6 +193,9 @@ fn content_that_runs_is_bound_by_its_digest() {
     assert_eq!(evaluation.target("path").unwrap().content.as_deref(), Some(&b"print(1)"[..]));
     std::fs::write(script, "print(2)").unwrap();
     assert_eq!(world.decide(&python, call), Prompt);
+    // What is not there yet may be anything when it is: nothing is kept of such a call.
+    let evidence = world.evaluate(&python, json!({"path": "later.py"})).evidence;
+    assert_eq!((evidence.decision, evidence.suggestions.len()), (Prompt, 0));
 }
 
 #[test]

@@ -282,7 +282,8 @@ fn engine_round(seed: u64, tally: &mut Tally) {
             let proposed = call.proposed("plan-set").mode(Mode::Planning).until_confirmed("set");
             let evaluation = engine.evaluate(proposed.conversation_document(documents.conversation.clone()));
             let of_planning = naive.decide(&planning, call);
-            let expected = if is_planning(&naive, &of_planning, call) {
+            let plans_only = is_planning(&naive, &of_planning, call);
+            let expected = if plans_only {
                 of_planning.decision
             } else {
                 of_planning.decision.stricter(naive.decide(&coding, call).decision)
@@ -299,7 +300,8 @@ fn engine_round(seed: u64, tally: &mut Tally) {
             for (index, target) in evaluation.targets.iter().enumerate() {
                 let Some(filter) = &target.entries else { continue };
                 for entry in entries {
-                    let expected = naive.sees(&planning, call, index, entry);
+                    let shows = |sources| naive.sees(sources, call, index, entry);
+                    let expected = shows(&planning) && (plans_only || shows(&coding));
                     assert_eq!(
                         filter.allows(entry),
                         expected,

@@ -56,6 +56,22 @@ fn a_control_file_is_found_under_another_name() {
     world.write("project/AGENTS.md", "be good");
     fs::hard_link(world.path("project/AGENTS.md"), world.path("project/notes.txt")).unwrap();
     assert_eq!(world.write_call("notes.txt"), Decision::Prompt);
+    for (number, control) in [
+        "project/.nerve/config/permissions.json",
+        "project/.nerve/config/subagents.json",
+        "project/.nerve/launches/definitions.json",
+        "project/.git/config",
+        "home/.nerve/config/permissions.json",
+        "home/.nerve/config/harness.json",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.write(control, "{}");
+        let name = format!("innocent-{number}");
+        fs::hard_link(world.path(control), world.path(&format!("project/{name}"))).unwrap();
+        assert_eq!(world.write_call(&name), Decision::Prompt, "{control}");
+    }
     world.write("home/.ssh/id", "secret");
     symlink(world.path("home/.ssh"), world.path("project/keys")).unwrap();
     assert_eq!(world.read("keys/id"), Decision::Prompt);

@@ -116,6 +116,28 @@ fn a_document_that_is_not_valid_is_ignored_as_a_whole() {
 }
 
 #[test]
+fn what_a_document_that_is_not_valid_would_restrict_is_not_known_so_every_call_asks() {
+    let bad = || Rule::new("bad", Deny).priority(2000);
+    for world in [
+        World::new("autonomous").user(bad()),
+        World::new("autonomous").project(bad()),
+        World::new("autonomous").conversation(bad()),
+    ] {
+        let evaluation = world.evaluate(&read(), json!({"path": "src/a"}));
+        assert_eq!(evaluation.decision(), Prompt);
+        let evidence = evaluation.evidence;
+        assert!(evidence.reason.contains("cannot be read"), "{}", evidence.reason);
+        assert_eq!(evidence.ignored_documents.len(), 1);
+        let refused = world.evaluate(&read(), json!({"path": "a\0b"})).evidence;
+        assert_eq!((refused.decision, &refused.ignored_documents), (Deny, &evidence.ignored_documents));
+        // What other documents deny stays denied.
+        let world = world.guardrail(deny(Filter::new().tool("bash")));
+        let valid = world.user.check(DocumentScope::User).is_ok();
+        assert_eq!(world.bash("ls"), if valid { Deny } else { Prompt });
+    }
+}
+
+#[test]
 #[cfg(unix)]
 fn scenario_11_a_link_out_of_the_project_is_an_external_path() {
     let world = World::new("supervised")
@@ -172,12 +194,21 @@ fn scenario_14_a_missing_rule_set_falls_back_to_the_baseline() {
     let evaluation = world.evaluate(&bash(), json!({"command": "git push"}));
     assert_eq!(evaluation.decision(), Prompt);
     let evidence = evaluation.evidence;
+    assert!(evidence.reason.contains("would have denied it"), "{}", evidence.reason);
     assert_eq!(
         (evidence.active_rule_set.as_str(), evidence.selected_rule_set.as_str()),
         ("baseline", "mine")
     );
     assert!(!evidence.rememberable() && evidence.suggestions.is_empty());
     assert_eq!(evidence.fallback.as_ref().unwrap().would_deny.len(), 1);
+    // Guardrails that are bound to the missing set would have denied, too; those of another set would not.
+    let own = Rule::new("own", Deny).guardrail().priority(7);
+    let other = Rule::new("other", Deny).guardrail().priority(8);
+    world.user.overlays.push(Overlay::new("mine").rule(own));
+    world.user.overlays.push(Overlay::new("autonomous").rule(other));
+    let evidence = world.evaluate(&bash(), json!({"command": "ls"})).evidence;
+    assert_eq!(evidence.fallback.as_ref().unwrap().would_deny, ["own"]);
+    world.user.overlays.clear();
     // Disabled and of another mode: the same.
     world.sets.push(RuleSet::new("mine").rule(Rule::new("all", Allow)).enabled(false));
     assert_eq!(world.bash("ls"), Prompt);

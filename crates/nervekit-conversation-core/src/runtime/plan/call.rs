@@ -94,12 +94,23 @@ pub(super) fn supervised(
             settlement.unattended = true;
             Some(settlement)
         }
+        Decision::Prompt if open_approvals(draft) >= planner.approval_limit => {
+            let words = format!(
+                "The call did not run: {} calls wait for a person already. Make it again when they are answered.",
+                planner.approval_limit
+            );
+            Some(Settlement::new(CallOutcome::Failed, words))
+        }
         Decision::Prompt => {
             call.state = CallState::AwaitingApproval;
             call.interaction = Some(approval(draft, planner, call, evidence));
             None
         }
     }
+}
+
+fn open_approvals(draft: &Draft<'_>) -> usize {
+    draft.calls().filter(|call| call.state == CallState::AwaitingApproval).count()
 }
 
 fn unattended_words(evidence: &Evidence) -> String {

@@ -134,6 +134,15 @@ pub(crate) fn resolve(
         return Err(CommandError::NotFound(Subject::Interaction(id)));
     };
     check_kind(&interaction.kind, resolution)?;
+    if matches!(resolution, Resolution::Approve { .. })
+        && principal.kind() != PrincipalKind::Person
+        && call.supervision.as_ref().is_some_and(|evidence| evidence.fallback.is_some())
+    {
+        return Err(CommandError::invalid(
+            "the rule set of the conversation cannot be used, so only a person approves this; deny it, or select \
+             another rule set",
+        ));
+    }
     if let Resolution::Approve { digest, .. } = resolution
         && (*digest != interaction.digest || interaction.digest != approval_digest(&call))
     {

@@ -141,7 +141,13 @@ impl<'u> Naive<'u> {
         let (rule, when, target) = (&source.rule, &source.rule.when, &call.targets[index]);
         if let What::Path(place) = &target.what
             && source.scope == 3
-            && !matches!(self.longest(&place.resolved), Some((Root::Project | Root::Plans, _)))
+            && (!matches!(self.longest(&place.resolved), Some((Root::Project | Root::Plans, _)))
+                || place.tree
+                    && self.universe.roots.iter().any(|known| {
+                        known.canonical != place.resolved
+                            && below(&place.resolved, &known.canonical).is_some()
+                            && !matches!(known.root, Root::Home | Root::Temp | Root::Project | Root::Plans)
+                    }))
         {
             return false;
         }
@@ -602,7 +608,10 @@ fn argument(rule: &Rule, call: &Call, filter: &ArgumentFilter) -> bool {
         return whole(call, filter.operator, &filter.value);
     }
     let path = filter.path.strip_prefix("args.").unwrap();
-    let program = runs(call) && call.descriptor.primary_arguments.iter().any(|name| name == path);
+    // One of them may lie in the other.
+    let same =
+        |name: &String| name.split('.').zip(path.split('.')).all(|(a, b)| a == b || a == "*" || b == "*");
+    let program = runs(call) && call.descriptor.primary_arguments.iter().any(same);
     let found = values(&call.arguments, &path.split('.').collect::<Vec<_>>());
     holds(rule, call, &found, filter.operator, &filter.value, program)
 }
