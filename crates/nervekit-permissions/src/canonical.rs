@@ -62,6 +62,13 @@ pub struct RootedPath {
     pub(crate) folded: String,
 }
 
+impl RootedPath {
+    /// Whether an allow of a project's document may cover it.
+    pub(crate) const fn is_for_project(&self) -> bool {
+        matches!(self.root, Root::Project | Root::Plans)
+    }
+}
+
 /// One way to write a path: absolute, and below every root that contains it.
 ///
 /// ```

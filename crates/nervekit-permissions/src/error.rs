@@ -179,6 +179,11 @@ pub enum GrantError {
     /// A value looks like a secret and would be written into a project.
     #[error("a rule that holds a long or secret-looking value is not written into a project")]
     SecretInProject,
+    /// A target is outside the project or bears a mark, and a project's rules allow neither.
+    #[error(
+        "a project's rules allow nothing outside its folder and nothing that bears a mark; keep the rule for the conversation or the user"
+    )]
+    BeyondProject,
     /// The project's document is not trusted; file and trust are untouched.
     #[error("the project's document is not trusted; trust it first, or keep the rule for the conversation")]
     ProjectDocumentUntrusted,
@@ -201,6 +206,7 @@ impl GrantError {
             Self::GuardrailNotPossible => "guardrail_not_possible",
             Self::NotAGrant => "not_a_grant",
             Self::SecretInProject => "secret_in_project",
+            Self::BeyondProject => "beyond_project",
             Self::ProjectDocumentUntrusted => "project_document_untrusted",
             Self::RuleSetGone(_) => "rule_set_gone",
             Self::Document(_) => "document",

@@ -1,5 +1,6 @@
 //! Remembering an answer.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use crate::decision::Decision;
 use crate::document::{DocumentScope, Overlay, PolicyDocument};
 use crate::error::GrantError;
 use crate::evidence::Evidence;
-use crate::rule::{Enforcement, Rule};
+use crate::rule::{Enforcement, Operator, Rule};
 
 /// For how long an answer counts.
 ///
@@ -16,6 +17,7 @@ use crate::rule::{Enforcement, Rule};
 /// use nervekit_permissions::{DocumentScope, GrantScope};
 /// assert_eq!(GrantScope::Project.document(), Some(DocumentScope::Project));
 /// assert_eq!(GrantScope::Once.document(), None);
+/// assert_eq!(GrantScope::User.to_string(), "user");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +43,17 @@ impl GrantScope {
             Self::Project => Some(DocumentScope::Project),
             Self::User => Some(DocumentScope::User),
         }
+    }
+}
+
+impl fmt::Display for GrantScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once => "once",
+            Self::Conversation => "conversation",
+            Self::Project => "project",
+            Self::User => "user",
+        })
     }
 }
 
@@ -219,7 +232,8 @@ pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
     }
     if !suggested.scopes.contains(&scope) {
         return Err(match target {
-            DocumentScope::Project => GrantError::SecretInProject,
+            DocumentScope::Project if is_secret(&suggested.rule) => GrantError::SecretInProject,
+            DocumentScope::Project => GrantError::BeyondProject,
             _ => GrantError::CommandAtUserScope,
         });
     }
@@ -232,6 +246,11 @@ pub(crate) fn plan(grant: Grant) -> Result<DocumentChange, GrantError> {
     let id = write(&mut document, &evidence.active_rule_set, rule);
     document.check(target)?;
     Ok(DocumentChange::replace(target, document, id))
+}
+
+/// Whether a rule holds a digest because its value is long or looks like a secret.
+pub(crate) fn is_secret(rule: &Rule) -> bool {
+    rule.when.arguments.iter().any(|argument| argument.operator == Operator::Digest)
 }
 
 /// Writes a rule into the group of its rule set and returns the id that holds the answer now.

@@ -9,11 +9,10 @@ use serde_json::{Map, Value};
 use super::matcher::{CompiledMatcher, Reach};
 use super::{Reading, View};
 use crate::arguments::digest_of;
-use crate::canonical::{CanonicalSubject, CanonicalTarget};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, RootedPath};
 use crate::evidence::{Precedence, RuleEvidence, RuleSource};
 use crate::path::ResolvedCall;
 use crate::pattern::TextPattern;
-use crate::root::Root;
 use crate::rule::{Operator, Quantifier, Rule};
 use crate::target::{Access, TargetScope};
 
@@ -194,10 +193,7 @@ impl CompiledRule {
         let Some(target) = call.targets.get(index) else { return false };
         if self.source == RuleSource::Project
             && let Some(path) = target.path()
-            && !path
-                .resolved
-                .for_allow()
-                .is_some_and(|rooted| matches!(rooted.root, Root::Project | Root::Plans))
+            && !path.resolved.for_allow().is_some_and(RootedPath::is_for_project)
         {
             return false;
         }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::arguments::digest_of;
-use crate::canonical::{CanonicalSubject, PathTarget};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, PathTarget};
 use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::Risk;
-use crate::grant::{GrantScope, SuggestedRule, SuggestionKind};
+use crate::grant::{GrantScope, SuggestedRule, SuggestionKind, is_secret};
 use crate::path::ResolvedCall;
 use crate::root::Root;
 use crate::rule::{Filter, Matcher, Operator, Rule, TargetKind};
@@ -95,12 +95,22 @@ fn suggestion(
     let id = format!("grant-{}", digest.get(7..23).unwrap_or_default());
     let scopes = [GrantScope::Once, GrantScope::Conversation, GrantScope::Project, GrantScope::User];
     let programs = call.descriptor.kind.runs_programs();
-    let secret = when.arguments.iter().any(|argument| argument.operator == Operator::Digest);
-    SuggestedRule::new(kind, label, Rule::new(id, Decision::Allow).when(when)).scopes(
-        scopes.into_iter().filter(|scope| {
-            !(programs && *scope == GrantScope::User || secret && *scope == GrantScope::Project)
-        }),
-    )
+    let rule = Rule::new(id, Decision::Allow).when(when);
+    let for_project = !is_secret(&rule) && project_can_allow(call);
+    SuggestedRule::new(kind, label, rule).scopes(scopes.into_iter().filter(|scope| match scope {
+        GrantScope::Once | GrantScope::Conversation => true,
+        GrantScope::Project => for_project,
+        GrantScope::User => !programs,
+    }))
+}
+
+/// Whether an allow of the project would end the asking: it covers no path outside the project and its plans, and
+/// lifts no mark.
+fn project_can_allow(call: &ResolvedCall) -> bool {
+    call.targets.iter().filter_map(CanonicalTarget::path).all(|path| {
+        let inside = path.resolved.for_allow().is_some_and(|rooted| rooted.is_for_project());
+        inside && path.marks.is_empty()
+    })
 }
 
 fn suggest_path(call: &ResolvedCall, path: &PathTarget, suggestions: &mut Vec<SuggestedRule>) {
