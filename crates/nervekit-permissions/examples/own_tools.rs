@@ -8,6 +8,8 @@
 //! cargo run -p nervekit-permissions --example own_tools     # with `-- --demo` it answers itself
 //! ```
 
+#![expect(clippy::wildcard_imports, reason = "what is not of `std` is of this crate")]
+
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -21,10 +23,7 @@ mod json_trust;
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// What comes with the clone: under the rule set `careful`, tests and drafts are to be automatic.
-const PROJECT_RULES: &str = r#"{"schemaVersion": 2, "overlays": [{"ruleSetId": "careful", "rules": [
-    {"id": "echo", "decision": "allow", "when": {"toolNames": ["run"], "commandPrefix": ["echo", "tests"]}},
-    {"id": "drafts", "priority": 1, "decision": "allow", "when": {"toolNames": ["put"],
-        "targets": {"quantifier": "all", "matcher": {"root": "project", "pattern": "drafts/**"}}}}]}]}"#;
+const PROJECT_RULES: &str = include_str!("own_tools/permissions.json");
 
 /// What a tool says about itself. One of your own is `Unknown` until you reviewed what it does at worst.
 fn describe(tool: &str) -> Option<ToolDescriptor> {
@@ -148,7 +147,7 @@ impl Agent {
             println!("  {} {} (under `{}`)", found.rule.decision, found.rule.id, found.rule_set_id);
             if found.source == RuleSource::User {
                 let revoked = self.policies.revoke(&DocumentOwner::User(None), &found.rule.id).await?;
-                revoked.iter().for_each(|rule| println!("    revoked: {}", rule.summary));
+                println!("    revoked: {}", revoked.ok_or("it is gone already")?.summary);
             }
         }
         Ok(())

@@ -11,7 +11,8 @@ fn example() -> std::path::PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap().join("examples/own_tools");
     let built = built.with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(built.exists(), "`cargo build -p nervekit-permissions --example own_tools` makes {built:?}");
+    let shown = built.display();
+    assert!(built.exists(), "`cargo build -p nervekit-permissions --example own_tools` makes {shown}");
     built
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::arguments::digest_of;
-use crate::canonical::{CanonicalSubject, CanonicalTarget, PathTarget};
+use crate::canonical::{CanonicalSubject, CanonicalTarget, PathTarget, RootedPath};
 use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::Risk;
 use crate::grant::{GrantScope, SuggestedRule, SuggestionKind, is_secret};
@@ -108,7 +108,7 @@ fn suggestion(
 /// lifts no mark.
 fn project_can_allow(call: &ResolvedCall) -> bool {
     call.targets.iter().filter_map(CanonicalTarget::path).all(|path| {
-        let inside = path.resolved.for_allow().is_some_and(|rooted| rooted.is_for_project());
+        let inside = path.resolved.for_allow().is_some_and(RootedPath::is_for_project);
         inside && path.marks.is_empty()
     })
 }
