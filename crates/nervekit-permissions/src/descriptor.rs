@@ -70,8 +70,9 @@ impl fmt::Display for ToolKind {
 
 /// What a call of a tool can do at worst. One per tool, static, without a default: whoever adds a tool states it.
 ///
-/// `Interaction` and the groups that the built-in rule sets name are reserved for catalog entries; a tool of
-/// a host or a third party is `Unknown` unless the host reviewed it.
+/// The built-in rule sets let `Read` and `Interaction` run without asking. `Interaction`, and the groups that they name
+/// (`shell`, `python`, `subagents`), are reserved for the tools of nervekit; a tool of a host or a third party is
+/// `Unknown` unless the host reviewed it.
 ///
 /// ```
 /// use nervekit_permissions::Risk;

@@ -31,7 +31,7 @@ use crate::error::{DocumentError, DocumentProblem};
 pub enum DocumentOwner {
     /// The user whom the host knows by this id; `None` on a machine of one person.
     User(Option<String>),
-    /// The project in this canonical folder.
+    /// The project in this canonical folder, as [`std::fs::canonicalize`] returns it.
     Project(PathBuf),
     /// A conversation.
     Conversation(ConversationId),
@@ -51,6 +51,9 @@ impl DocumentOwner {
 
 /// Which document: whose, and which of theirs.
 ///
+/// It is ordered and hashable, and serialises, so it can be the key of a row; in a JSON object, where a key is a text,
+/// it cannot.
+///
 /// ```
 /// use nervekit_permissions::{DocumentId, DocumentOwner};
 /// let id = DocumentId::permissions(DocumentOwner::User(None));
@@ -61,7 +64,8 @@ impl DocumentOwner {
 pub struct DocumentId {
     /// To whom it belongs.
     pub owner: DocumentOwner,
-    /// Its name, such as `permissions`, `subagents`, `harness`, `launches/definitions` or `skills/<name>`.
+    /// Its name, such as `permissions`, `rule-sets/<id>`, `subagents`, `harness`, `launches/definitions` or
+    /// `skills/<name>`.
     pub name: String,
 }
 

@@ -179,11 +179,9 @@ pub enum GrantError {
     /// A value looks like a secret and would be written into a project.
     #[error("a rule that holds a long or secret-looking value is not written into a project")]
     SecretInProject,
-    /// The call names a file outside of the project, or one that is asked about under every rule set: no allow of a
-    /// project reaches those.
+    /// A target is outside the project or bears a mark, and a project's rules allow neither.
     #[error(
-        "a rule of the project allows nothing outside of it and no file that is always asked about; keep it for the \
-         conversation"
+        "a project's rules allow nothing outside its folder and nothing that bears a mark; keep the rule for the conversation or the user"
     )]
     BeyondProject,
     /// The project's document is not trusted; file and trust are untouched.

@@ -219,7 +219,7 @@ pub struct Fallback {
 pub struct Evidence {
     /// The decision.
     pub decision: Decision,
-    /// The reason in words.
+    /// The reason in words, safe to show.
     pub reason: String,
     /// The name of the tool.
     pub tool: String,

@@ -1,5 +1,6 @@
 //! Remembering an answer.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use crate::rule::{Enforcement, Operator, Rule};
 /// use nervekit_permissions::{DocumentScope, GrantScope};
 /// assert_eq!(GrantScope::Project.document(), Some(DocumentScope::Project));
 /// assert_eq!(GrantScope::Once.document(), None);
+/// assert_eq!(GrantScope::User.to_string(), "user");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +43,17 @@ impl GrantScope {
             Self::Project => Some(DocumentScope::Project),
             Self::User => Some(DocumentScope::User),
         }
+    }
+}
+
+impl fmt::Display for GrantScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once => "once",
+            Self::Conversation => "conversation",
+            Self::Project => "project",
+            Self::User => "user",
+        })
     }
 }
 

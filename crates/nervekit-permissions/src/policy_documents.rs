@@ -138,6 +138,9 @@ impl PolicyDocuments {
 
     /// Saves an answer into the document of this owner; `None` when it counts once.
     ///
+    /// The owner is of the grant's scope, and one whose document is kept here: files hold those of a person and of
+    /// projects, and a host keeps those of conversations itself, by [`PermissionEngine::plan_grant`].
+    ///
     /// It fails, and changes neither the document nor what is accepted, when the document is malformed or not
     /// accepted. The approval itself then still counts once.
     pub async fn save(

@@ -187,13 +187,14 @@ impl Roots {
         self.root(Root::Project, folder)
     }
 
-    /// Sets the folder of the user's configuration.
+    /// Sets the folder of the user's configuration. Writing below it asks whatever the rules say
+    /// ([`Mark::ControlFile`](crate::Mark::ControlFile)); unregistered, it is a folder like any other.
     #[must_use]
     pub fn nerve_home(self, folder: impl Into<PathBuf>) -> Self {
         self.root(Root::NerveHome, folder)
     }
 
-    /// Sets the folder of stores and assets.
+    /// Sets the folder of stores and assets. Reading and writing below it ask whatever the rules say.
     #[must_use]
     pub fn nerve_data(self, folder: impl Into<PathBuf>) -> Self {
         self.root(Root::NerveData, folder)
@@ -217,7 +218,8 @@ impl Roots {
         self.root(Root::Temp, folder)
     }
 
-    /// Registers a folder of the host or the user.
+    /// Registers a folder of the host or the user. Rules name it `"root": "host:<name>"`, or
+    /// [`Root::Host`] in code.
     #[must_use]
     pub fn host(self, name: impl Into<String>, folder: impl Into<PathBuf>) -> Self {
         self.root(Root::Host(name.into()), folder)

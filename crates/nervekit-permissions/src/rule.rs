@@ -264,7 +264,8 @@ pub enum QueryMatch {
 /// A condition on one target. Everything that is set must hold.
 ///
 /// Paths are relative to a root; an absent root means the project in an allow, and every root and external
-/// paths in a deny or prompt. `${projectDir}/src/**` is short for the root and the pattern.
+/// paths in a deny or prompt. `${projectDir}/src/**` is short for the root and the pattern; so are `${nerveHome}`,
+/// `${nerveData}`, `${plansDir}`, `${homeDir}` and `${tempDir}`. The folder of a host has no short form.
 ///
 /// ```
 /// use nervekit_permissions::{Matcher, Root};

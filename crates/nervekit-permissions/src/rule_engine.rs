@@ -122,7 +122,8 @@ impl RuleEngine {
         }
     }
 
-    /// Adds a rule set of the user. One with the id of a built-in set is not used: those are immutable.
+    /// Adds a rule set. One with the id of a built-in set is not used: those are immutable. It is used in place of one
+    /// with the same id among the [documents](Self::documents).
     #[must_use]
     pub fn rule_set(mut self, rule_set: RuleSet) -> Self {
         let checked = rule_set.checked().map(Arc::new).map_err(|error| error.to_string());
@@ -131,7 +132,11 @@ impl RuleEngine {
     }
 
     /// Looks at these documents before each call, instead of those that it was given: the rules and the rule sets
-    /// of this user, and the rules of the project of the call.
+    /// of this user, and the rules of the project of the call. Rule sets that were [given](Self::rule_set) stay.
+    ///
+    /// Which folder the documents are in is not known to the engine: register it as
+    /// [`nerve_home`](crate::Roots::nerve_home), so that writing there asks. The project of the roots or the call is
+    /// named by its canonical folder; by a link its document does not count.
     ///
     /// ```
     /// use nervekit_permissions::{DocumentOwner, FileDocuments, MemoryTrustStore, Roots, RuleEngine};

@@ -32,7 +32,7 @@ pub enum Trust {
     Rejected,
 }
 
-/// Everything that was decided about one document. One row of a store holds it.
+/// Everything that was decided about one document. One row of a store holds it, in any format of serde.
 ///
 /// ```
 /// use nervekit_permissions::{Trust, TrustRecord};
@@ -132,8 +132,10 @@ fn remember(digests: &mut Vec<Digest>, digest: Digest) {
 ///
 /// **Contract.** `read` returns the record of a document, `None` when nothing was ever decided about it.
 /// `replace` writes a record durably when its revision is greater by one than that of the stored one (an
-/// absent one counts as 0); otherwise it changes nothing and returns [`DocumentError::Changed`]. No project and
-/// no agent can write what is kept here.
+/// absent one counts as 0); otherwise it changes nothing and returns [`DocumentError::Changed`], with `None` for the
+/// digest, which is of documents. A fault of the store itself is [`DocumentError::Unavailable`]. No project and no
+/// agent can write what is kept here; a file is best kept below the home that is registered as
+/// [`Roots::nerve_home`](crate::Roots::nerve_home). The example `own_tools` has such a store.
 ///
 /// ```
 /// use async_trait::async_trait;

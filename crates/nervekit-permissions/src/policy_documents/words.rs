@@ -5,7 +5,9 @@ use std::fmt::Display;
 use serde_json::Value;
 
 use crate::descriptor::ToolKind;
-use crate::rule::{Filter, Matcher, Operator, Quantifier};
+use crate::root::Root;
+use crate::rule::{Filter, Matcher, Operator, Quantifier, TargetKind};
+use crate::target::Access;
 
 /// Says which calls a filter matches. What a filter does not narrow is not mentioned, so that a wide rule reads as
 /// the wide rule that it is.
@@ -45,7 +47,7 @@ pub(super) fn summary(filter: &Filter) -> String {
     if let Some(targets) = &filter.targets {
         let quantifier = match targets.quantifier {
             Quantifier::Any => "one of whose targets is",
-            Quantifier::All => "whose targets all are",
+            Quantifier::All => "all of whose targets are",
         };
         conditions.push(format!("{quantifier} {}", target(&targets.matcher)));
     }
@@ -79,20 +81,28 @@ fn test(operator: Operator, value: &Value) -> String {
 
 fn target(matcher: &Matcher) -> String {
     let mut words = vec![match matcher.kind {
-        Some(kind) => tag(&kind),
+        Some(TargetKind::Path) => "a path".to_owned(),
+        Some(TargetKind::Url) => "a URL".to_owned(),
+        Some(TargetKind::Agent) => "a sub-agent".to_owned(),
+        Some(TargetKind::WholeTool) => "the tool as a whole".to_owned(),
         None => "anything".to_owned(),
     }];
-    if let Some(access) = matcher.access {
-        words.push(format!("for {}", tag(&access)));
+    match matcher.access {
+        Some(Access::Read) => words.push("for reading".to_owned()),
+        Some(Access::Write) => words.push("for writing".to_owned()),
+        None => {}
     }
-    let place = [("exactly", &matcher.exact), ("below", &matcher.subtree), ("like", &matcher.pattern)];
+    let place =
+        [("exactly", &matcher.exact), ("below", &matcher.subtree), ("that matches", &matcher.pattern)];
     for (word, text) in place {
         if let Some(text) = text {
             words.push(format!("{word} {}", quoted(text)));
         }
     }
-    if let Some(root) = &matcher.root {
-        words.push(format!("in the root {root}"));
+    match &matcher.root {
+        Some(Root::Project) => words.push("in the project".to_owned()),
+        Some(root) => words.push(format!("in the root `{root}`")),
+        None => {}
     }
     if let Some(profile) = &matcher.profile {
         words.push(format!("of the profile {}", quoted(profile)));

@@ -31,6 +31,16 @@ async fn an_unchanged_file_is_not_read_again_and_every_edit_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_project_named_by_a_link_is_told_its_canonical_folder() {
+    let bed = Bed::new();
+    fs::write(bed.project(), r#"{"schemaVersion": 2}"#).unwrap();
+    symlink(bed.path("project"), bed.path("link")).unwrap();
+    let problem = bed.problem(&DocumentId::permissions(DocumentOwner::Project(bed.path("link"))));
+    let canonical = format!("canonical folder is `{}`", bed.path("project").display());
+    assert!(problem.ends_with(&canonical), "{problem}");
+}
+
+#[tokio::test]
 async fn what_is_written_through_the_port_is_private_and_accepted() {
     let bed = Bed::new();
     for id in [user_id(), bed.project_id(), DocumentId::new(DocumentOwner::User(None), "rule-sets/careful")] {

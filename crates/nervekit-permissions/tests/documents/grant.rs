@@ -180,7 +180,7 @@ async fn the_trust_view_says_what_becomes_automatic_and_what_changed() {
             "every `bash` command",
             "every call",
             "every call of a tool of the group `web`, and asked for by the user",
-            "every `write` call whose targets all are anything like `src/**` in the root project",
+            "every `write` call all of whose targets are anything that matches `src/**` in the project",
             "every call whose `args.a` is `\"x\\u{202e}y\"`",
         ]
     );

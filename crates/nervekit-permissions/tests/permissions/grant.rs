@@ -222,6 +222,40 @@ fn secrets_are_kept_as_digests_and_not_in_a_project() {
     assert_eq!(world.decide(&tool, json!({"password": "hunter3"})), Prompt);
 }
 
+/// What is kept for the project must end the asking, so it is offered only where a project's rules reach.
+#[test]
+fn a_rule_is_offered_for_the_project_only_where_the_project_can_allow() {
+    use GrantScope::{Conversation, Once, Project, User};
+    let two = ToolDescriptor::new("copy", ToolKind::Filesystem, Risk::Write)
+        .target(TargetSelector::path("from"))
+        .target(TargetSelector::path("to").write());
+    for (tool, call, inside) in [
+        (write(), json!({"path": "src/a"}), true),
+        (write(), json!({"path": "../plans/a"}), true),
+        (write(), json!({"path": "../outside/a"}), false),
+        (write(), json!({"path": ".git/config"}), false),
+        (two.clone(), json!({"from": "src/a", "to": "src/b"}), true),
+        (two, json!({"from": "../outside/a", "to": "src/b"}), false),
+    ] {
+        let mut world = World::new("supervised");
+        let evidence = world.evaluate(&tool, call.clone()).evidence;
+        let chosen = evidence.suggestions[0].clone();
+        let scopes: &[_] =
+            if inside { &[Once, Conversation, Project, User] } else { &[Once, Conversation, User] };
+        assert_eq!(chosen.scopes, scopes, "{call}");
+        let planned = world.engine().plan_grant(Grant::new(evidence, chosen.clone(), Allow, Project));
+        if inside {
+            world.project = saved(planned.unwrap());
+            assert_eq!(world.decide(&tool, call.clone()), Allow, "{call}");
+        } else {
+            assert!(matches!(planned, Err(GrantError::BeyondProject)), "{call}: {planned:?}");
+            // Written by hand it would change nothing: that is why it is not offered.
+            let by_hand = World::new("supervised").project(chosen.rule);
+            assert_eq!(by_hand.decide(&tool, call.clone()), Prompt, "{call}");
+        }
+    }
+}
+
 #[test]
 fn scenario_07_a_grant_lands_in_the_group_that_was_captured() {
     let world = World::new("supervised");

@@ -105,10 +105,21 @@ impl Place {
         match direct {
             Ok(folder) if self.personal && is_link(&folder, &self.file) => self.behind_links(),
             Err(error) if self.personal && error.kind() != io::ErrorKind::NotFound => self.behind_links(),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(refused(format!(
-                "its folder cannot be opened, and links are not followed there: {error}"
-            ))),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.closed(&error)),
             direct => Ok((direct?, self.file.clone())),
+        }
+    }
+
+    /// Why the folder of a project cannot be opened. Most often the host named the project by a path through a link.
+    fn closed(&self, error: &io::Error) -> io::Error {
+        match std::fs::canonicalize(&self.base) {
+            Ok(folder) if folder != self.base => {
+                let folder = crate::display(&folder.display().to_string());
+                refused(format!(
+                    "a link leads to it, and links are not followed there; the project's canonical folder is `{folder}`"
+                ))
+            }
+            _ => refused(format!("its folder cannot be opened, and links are not followed there: {error}")),
         }
     }
 
