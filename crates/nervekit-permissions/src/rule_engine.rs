@@ -18,7 +18,7 @@ use crate::canonical::CanonicalSubject;
 use crate::decision::{Decision, Mode};
 use crate::descriptor::Risk;
 use crate::document::{DocumentScope, PolicyDocument, RuleSet};
-use crate::documents::{DocumentOwner, Documents};
+use crate::documents::{DocumentOwner, DocumentState, Documents};
 use crate::engine::{DecidedTarget, Evaluation, PermissionEngine, RuleQuery};
 use crate::error::GrantError;
 use crate::evidence::{Evidence, IgnoredDocument, RuleEvidence};
@@ -29,7 +29,7 @@ use crate::root::{Root, Roots};
 use crate::target::Access;
 use compiled::Compiled;
 pub(crate) use layer::Layer;
-use layers::{Layers, PolicyKey, Source};
+use layers::{Layers, PolicyKey, Source, read_rule_set, rule_set_state};
 
 /// An engine over rule sets and documents.
 ///
@@ -139,8 +139,13 @@ impl RuleEngine {
     }
 
     /// The versions of a rule set that a conversation selected, or why it cannot be used in this mode.
-    fn select(&self, id: &str, mode: Mode) -> Result<Vec<Arc<RuleSet>>, String> {
-        let sets = self.versions(id)?;
+    fn select(
+        &self,
+        id: &str,
+        state: Option<&DocumentState>,
+        mode: Mode,
+    ) -> Result<Vec<Arc<RuleSet>>, String> {
+        let sets = self.versions(id, state)?;
         let fits =
             |set: &Arc<RuleSet>| set.compatible_modes.as_ref().is_none_or(|modes| modes.contains(&mode));
         if sets.iter().all(fits) {
@@ -149,13 +154,20 @@ impl RuleEngine {
         Err(format!("the rule set `{}` is not meant for this mode", crate::display(id)))
     }
 
+    /// What is there of a rule set that is not built in. It is looked at once for each judgement: what is judged by
+    /// and what that is remembered under are one.
+    fn look_at_rule_set(&self, id: &str) -> Option<Arc<DocumentState>> {
+        let source = self.source.as_ref().filter(|_| builtin(id).is_none())?;
+        Some(source.look_at_rule_set(id))
+    }
+
     /// The versions of a rule set, or why it cannot be used.
-    fn versions(&self, id: &str) -> Result<Vec<Arc<RuleSet>>, String> {
+    fn versions(&self, id: &str, state: Option<&DocumentState>) -> Result<Vec<Arc<RuleSet>>, String> {
         let shown = crate::display(id);
         let given = builtin(id).or_else(|| self.rule_sets.get(id));
-        let sets = match (given, &self.source) {
+        let sets = match (given, state) {
             (Some(set), _) => vec![Arc::new(set.clone())],
-            (None, Some(source)) => source.rule_set(id)?,
+            (None, Some(state)) => read_rule_set(id, state)?,
             (None, None) => return Err(format!("no rule set has the id `{shown}`")),
         };
         for set in &sets {
@@ -174,16 +186,18 @@ impl RuleEngine {
         mode: Mode,
         conversation: Option<&Arc<PolicyDocument>>,
     ) -> Arc<Compiled> {
-        let rule_set_state = self.source.as_ref().filter(|_| builtin(id).is_none());
+        let state = self.look_at_rule_set(id);
         let key = PolicyKey {
             rule_set: id.to_owned(),
             mode,
-            rule_set_state: rule_set_state.map(|source| source.rule_set_state(id)),
+            rule_set_state: state.as_deref().map(rule_set_state),
             // Documents are plain data; turning one into text does not fail.
             conversation: conversation
                 .map(|document| Digest::of(serde_json::to_vec(document).unwrap_or_default())),
         };
-        layers.compiled(key, || Compiled::new(layers, self.select(id, mode), conversation.map(Arc::as_ref)))
+        layers.compiled(key, || {
+            Compiled::new(layers, self.select(id, state.as_deref(), mode), conversation.map(Arc::as_ref))
+        })
     }
 
     fn judge(&self, call: &ProposedCall) -> Evaluation {
@@ -284,7 +298,7 @@ impl PermissionEngine for RuleEngine {
         let rule_set = &grant.evidence.active_rule_set;
         if grant.scope.document().is_some()
             && grant.evidence.rememberable()
-            && let Err(reason) = self.versions(rule_set)
+            && let Err(reason) = self.versions(rule_set, self.look_at_rule_set(rule_set).as_deref())
         {
             return Err(GrantError::RuleSetGone(reason));
         }
@@ -294,7 +308,9 @@ impl PermissionEngine for RuleEngine {
     fn rules(&self, query: RuleQuery) -> Vec<RuleEvidence> {
         let layers = self.layers(query.project.as_deref());
         let modes = [Mode::Coding, Mode::Planning];
-        let mode = modes.into_iter().find(|mode| self.select(&query.rule_set, *mode).is_ok());
+        let state = self.look_at_rule_set(&query.rule_set);
+        let mode =
+            modes.into_iter().find(|mode| self.select(&query.rule_set, state.as_deref(), *mode).is_ok());
         let mode = mode.unwrap_or(Mode::Coding);
         let compiled = self.compiled(&layers, &query.rule_set, mode, query.conversation_document.as_ref());
         let mut rules = compiled.rules();

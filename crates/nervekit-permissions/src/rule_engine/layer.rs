@@ -12,7 +12,8 @@ use crate::evidence::IgnoredDocument;
 pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
     pub(super) versions: Vec<Option<Arc<PolicyDocument>>>,
-    /// Set when what was accepted last cannot be read by this program: then every call asks.
+    /// Set when it is not known what restricts, because what was accepted last, or the first that a person wrote,
+    /// cannot be read: then every call asks.
     pub(super) unknown: bool,
     pub(crate) notices: Vec<IgnoredDocument>,
 }
@@ -39,13 +40,20 @@ impl Layer {
         let mut notice = |what: String| {
             layer.notices.push(IgnoredDocument::new(scope, &*state.place, what));
         };
-        let kept =
-            if state.last_accepted.is_some() { "; what was accepted last still restricts" } else { "" };
-        let mut now = None;
+        let kept = match (&state.last_accepted, scope) {
+            (Some(_), _) => "; what was accepted last still restricts",
+            (None, DocumentScope::User) => "; until it can be read, every call asks",
+            (None, _) => "",
+        };
+        let (mut now, mut is_unreadable) = (None, state.problem.is_some());
         match (&state.current, &state.problem) {
             (Some(document), _) => match PolicyDocument::parse(scope, &document.bytes) {
                 Ok(read) if document.trust == Trust::Trusted => {
                     return Self { notices: Vec::new(), ..Self::of(Some(read)) };
+                }
+                Ok(read) if scope == DocumentScope::User && document.trust == Trust::Rejected => {
+                    notice("it was rejected; what it restricts still counts".to_owned());
+                    now = Some(Arc::new(read));
                 }
                 Ok(read) if scope == DocumentScope::User => {
                     notice("it was changed by something else than this program: until it is accepted, allows count \
@@ -56,13 +64,23 @@ impl Layer {
                 Ok(_) => {
                     notice("it is not trusted; nothing of it counts until somebody trusts it".to_owned());
                 }
-                Err(error) => notice(format!("{error}{kept}")),
+                Err(error) => {
+                    is_unreadable = true;
+                    notice(format!("{error}{kept}"));
+                }
             },
             (None, Some(problem)) => notice(format!("the document cannot be used: {problem}{kept}")),
             (None, None) if state.last_accepted.is_some() => notice(format!("it is gone{kept}")),
             (None, None) => {}
         }
-        let last = state.last_accepted.as_ref().map(|last| PolicyDocument::parse(scope, &last.bytes));
+        let last = state.last_accepted.as_ref().map(|last| match last.trust {
+            Trust::Undecided => Err("other bytes are stored than were accepted".to_owned()),
+            trust => match PolicyDocument::parse(scope, &last.bytes) {
+                // What a person refused since allows nothing any more.
+                Ok(last) if trust == Trust::Rejected => Ok(strictest(None, Some(&last))),
+                last => last.map_err(|error| error.to_string()),
+            },
+        });
         let last = match last {
             Some(Ok(last)) => Some(Arc::new(last)),
             Some(Err(error)) => {
@@ -70,7 +88,11 @@ impl Layer {
                 layer.unknown = true;
                 None
             }
-            None => None,
+            None => {
+                // It may hold restrictions, and nothing else is known of them.
+                layer.unknown = scope == DocumentScope::User && is_unreadable;
+                None
+            }
         };
         if now.is_some() || last.is_some() {
             let both = strictest(now.as_deref(), last.as_deref());

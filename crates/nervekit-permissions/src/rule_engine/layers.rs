@@ -26,8 +26,16 @@ pub(super) struct Layers {
 pub(super) struct PolicyKey {
     pub(super) rule_set: String,
     pub(super) mode: Mode,
-    pub(super) rule_set_state: Option<[Option<Digest>; 2]>,
+    pub(super) rule_set_state: Option<RuleSetState>,
     pub(super) conversation: Option<Digest>,
+}
+
+/// What tells one state of a rule set from another: what is there, and what was accepted last.
+pub(super) type RuleSetState = [Option<(Digest, Trust)>; 2];
+
+pub(super) fn rule_set_state(state: &DocumentState) -> RuleSetState {
+    [&state.current, &state.last_accepted]
+        .map(|document| document.as_ref().map(|document| (document.digest, document.trust)))
 }
 
 impl Layers {
@@ -102,48 +110,39 @@ impl Source {
         layers
     }
 
-    fn look_at_rule_set(&self, id: &str) -> Arc<DocumentState> {
+    pub(super) fn look_at_rule_set(&self, id: &str) -> Arc<DocumentState> {
         self.documents.look(&DocumentId::new(self.user.clone(), format!("rule-sets/{id}")))
     }
+}
 
-    /// What tells one state of a rule set from another: the digest that is there, and that of the version which
-    /// counts beside it.
-    pub(super) fn rule_set_state(&self, id: &str) -> [Option<Digest>; 2] {
-        let state = self.look_at_rule_set(id);
-        let trusted = state.current.as_ref().filter(|document| document.trust == Trust::Trusted);
-        let beside = trusted.or(state.last_accepted.as_ref());
-        [state.current.as_ref().map(|document| document.digest), beside.map(|document| document.digest)]
+/// Reads a rule set of the user: the one that is there, and while nobody accepted it the one before, too.
+pub(super) fn read_rule_set(id: &str, state: &DocumentState) -> Result<Vec<Arc<RuleSet>>, String> {
+    let shown = crate::display(id);
+    if let Some(problem) = &state.problem {
+        return Err(format!("the rule set `{shown}` cannot be used: {}: {problem}", state.place));
     }
-
-    /// Reads a rule set of the user: the one that is there, and while nobody accepted it the one before, too.
-    pub(super) fn rule_set(&self, id: &str) -> Result<Vec<Arc<RuleSet>>, String> {
-        let shown = crate::display(id);
-        let state = self.look_at_rule_set(id);
-        if let Some(problem) = &state.problem {
-            return Err(format!("the rule set `{shown}` cannot be used: {}: {problem}", state.place));
+    let Some(current) = &state.current else {
+        return Err(format!("no rule set has the id `{shown}`"));
+    };
+    let last = match (current.trust, &state.last_accepted) {
+        (Trust::Trusted, _) => None,
+        (_, Some(last)) if last.trust == Trust::Trusted => Some(last),
+        (Trust::Rejected, _) => return Err(format!("the rule set `{shown}` was rejected: {}", state.place)),
+        (Trust::Undecided, _) => {
+            return Err(format!("the rule set `{shown}` is new and not accepted: {}", state.place));
         }
-        let Some(current) = &state.current else {
-            return Err(format!("no rule set has the id `{shown}`"));
-        };
-        let last = match (current.trust, &state.last_accepted) {
-            (Trust::Trusted, _) => None,
-            (_, Some(last)) => Some(last),
-            (_, None) => {
-                return Err(format!("the rule set `{shown}` is new and not accepted: {}", state.place));
-            }
-        };
-        let mut sets = Vec::new();
-        for version in [Some(current), last].into_iter().flatten() {
-            let set = RuleSet::parse(&version.bytes)
-                .map_err(|error| format!("the rule set `{shown}` is not valid: {}: {error}", state.place))?;
-            if set.id != id {
-                let found = crate::display(&set.id);
-                return Err(format!("{} holds the rule set `{found}`, not `{shown}`", state.place));
-            }
-            sets.push(Arc::new(set));
+    };
+    let mut sets = Vec::new();
+    for version in [Some(current), last].into_iter().flatten() {
+        let set = RuleSet::parse(&version.bytes)
+            .map_err(|error| format!("the rule set `{shown}` is not valid: {}: {error}", state.place))?;
+        if set.id != id {
+            let found = crate::display(&set.id);
+            return Err(format!("{} holds the rule set `{found}`, not `{shown}`", state.place));
         }
-        Ok(sets)
+        sets.push(Arc::new(set));
     }
+    Ok(sets)
 }
 
 /// A port that makes a state anew each time is compared by content.
