@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde_json::Value;
 
 use crate::descriptor::ToolKind;
-use crate::rule::{Filter, Matcher, Operator, Quantifier};
+use crate::rule::{Filter, Matcher, Operator, Quantifier, QueryMatch};
 
 /// Says which calls a filter matches. What a filter does not narrow is not mentioned, so that a wide rule reads as
 /// the wide rule that it is.
@@ -90,6 +90,9 @@ fn target(matcher: &Matcher) -> String {
         if let Some(text) = text {
             words.push(format!("{word} {}", quoted(text)));
         }
+    }
+    if matcher.query == Some(QueryMatch::Any) {
+        words.push("with any query".to_owned());
     }
     if let Some(root) = &matcher.root {
         words.push(format!("in the root {root}"));
