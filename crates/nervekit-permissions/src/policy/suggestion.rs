@@ -8,6 +8,7 @@ use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::Risk;
 use crate::grant::{GrantScope, SuggestedRule, SuggestionKind};
 use crate::path::ResolvedCall;
+use crate::policy::check_rule;
 use crate::root::Root;
 use crate::rule::{Filter, Matcher, Operator, Rule, TargetKind};
 use crate::target::{Access, TargetScope};
@@ -37,7 +38,8 @@ pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
         }
     }
     let narrow = suggestions.len();
-    suggestions.retain(|suggested| is_clear(&suggested.rule.when));
+    // A name may hold what no rule does, such as a line break.
+    suggestions.retain(|suggested| is_clear(&suggested.rule.when) && check_rule(&suggested.rule).is_ok());
     if suggestions.len() < narrow {
         suggestions.splice(0..0, whole_call(call, true));
     }

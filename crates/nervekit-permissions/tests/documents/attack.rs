@@ -259,6 +259,55 @@ async fn rules_of_the_person_that_cannot_be_read_at_the_first_start_ask_about_ev
 }
 
 #[tokio::test]
+async fn whatever_a_file_is_called_what_is_suggested_can_be_saved_and_is_about_that_file() {
+    let write = ToolDescriptor::new("write", ToolKind::Filesystem, Risk::Write)
+        .primary_argument("path")
+        .target(TargetSelector::path("path").write());
+    for name in [
+        "a\nb",
+        "\u{1b}[2J",
+        "a\u{202e}b",
+        "${projectDir}/x",
+        "*",
+        "**/x",
+        "{a,b}",
+        "a\\b",
+        "~/x",
+        "d/../e",
+        "é",
+    ] {
+        for scope in [DocumentScope::User, DocumentScope::Project] {
+            let bed = Bed::new();
+            bed.documents.adopt().await.unwrap();
+            let call = |path: &str| {
+                let arguments = EffectiveArguments::new(serde_json::json!({ "path": path })).unwrap();
+                ProposedCall::new(write.clone(), arguments, CallOrigin::Model, "supervised")
+                    .working_directory(bed.path("project"))
+            };
+            let evidence = bed.engine.evaluate(call(name)).evidence;
+            assert_eq!(evidence.decision, Prompt, "{name:?}");
+            let (owner, kept) = match scope {
+                DocumentScope::User => (user_id().owner, GrantScope::User),
+                _ => (bed.project_id().owner, GrantScope::Project),
+            };
+            let suggestion = evidence.suggestions.iter().find(|known| known.scopes.contains(&kept));
+            // A digest is not kept in a project.
+            let Some(suggestion) = suggestion else { continue };
+            let grant = Grant::new(evidence.clone(), suggestion.clone(), Allow, kept);
+            let policies = PolicyDocuments::new(bed.documents.clone());
+            policies
+                .save(&bed.engine, &owner, &grant)
+                .await
+                .unwrap_or_else(|error| panic!("{name:?}: {error}"));
+            assert_eq!(bed.engine.evaluate(call(name)).decision(), Allow, "{name:?}");
+            for other in ["other", "x", "a", "b", "ab", "d/x"] {
+                assert_eq!(bed.engine.evaluate(call(other)).decision(), Prompt, "{name:?} {other}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_was_accepted_last_is_not_believed_when_it_is_not_what_was_accepted() {
     let bed = Bed::new();
     bed.documents.adopt().await.unwrap();
