@@ -158,10 +158,10 @@ fn words(standing: Standing, known: bool) -> String {
         Standing::Absent => return standing.to_string(),
         Standing::Active => "it counts",
         Standing::Untrusted => "nobody accepted it, so it counts for nothing",
-        Standing::Rejected => "it was refused, so it counts for nothing",
+        Standing::Rejected => "it was refused, so it allows nothing",
         Standing::Changed => "it was edited, so it restricts, but allows nothing new",
         Standing::Gone => "it allows nothing any more",
-        Standing::Malformed => "it cannot be read, so it counts for nothing",
+        Standing::Malformed => "it cannot be read, so it allows nothing",
     };
     let still = known && !matches!(standing, Standing::Active);
     let still = if still { "; what the version accepted last restricts, still counts" } else { "" };

@@ -1,6 +1,6 @@
 //! The folders of a host.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nervekit_conversation_core::{BuildError, BuildProblem};
 use nervekit_permissions::Roots;
@@ -138,7 +138,9 @@ fn home_folder(given: Option<PathBuf>) -> Option<(PathBuf, bool)> {
 /// project is the person's home folder or one above it.
 fn check_home(home: &Path, default: bool, project: Option<&Path>, problems: &mut Vec<BuildProblem>) {
     let Some(project) = project else { return };
-    if !default && nearest_existing(home).starts_with(project) {
+    // The data may be kept elsewhere by a link.
+    let inside = |folder: &Path| nearest_existing(folder).starts_with(project);
+    if !default && (inside(home) || inside(&home.join("data"))) {
         problems.push(BuildProblem::HomeInsideProject { home: home.to_owned(), project: project.to_owned() });
     }
 }
@@ -187,13 +189,18 @@ fn private(folder: PathBuf, _problems: &mut Vec<BuildProblem>) -> Option<PathBuf
 /// The canonical form of a path of which the end may not exist yet.
 fn nearest_existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for ancestor in absolute.ancestors() {
-        if let Ok(canonical) = std::fs::canonicalize(ancestor) {
-            let rest = absolute.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            return canonical.join(rest);
+    let mut found = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            // Behind a folder that is yet to be made nothing is a link.
+            Component::ParentDir => drop(found.pop()),
+            part => found.push(part),
+        }
+        if let Ok(canonical) = std::fs::canonicalize(&found) {
+            found = canonical;
         }
     }
-    absolute
+    found
 }
 
 /// Makes a folder that belongs to the person alone.
@@ -222,6 +229,34 @@ mod tests {
         let problems = prepare(Some(home.clone()), Some(project.path())).unwrap_err();
         assert!(matches!(&problems[..], [BuildProblem::HomeInsideProject { .. }]), "{problems:?}");
         assert!(!home.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_home_that_leads_into_the_project_by_a_detour_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        let project = base.join("project");
+        for folder in ["project/inside", "elsewhere"] {
+            std::fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(base.join(to), base.join(name)).unwrap();
+        link("project", "link");
+        link("project/inside", "elsewhere/data");
+        link("project/later", "dangling");
+        for detour in ["missing/../project/home", "link/home", "elsewhere", "link/inside/.."] {
+            let problems = prepare(Some(base.join(detour)), Some(&project)).unwrap_err();
+            assert!(
+                matches!(&problems[..], [BuildProblem::HomeInsideProject { .. }]),
+                "{detour}: {problems:?}"
+            );
+        }
+        // A link to what is yet to be made is not made.
+        prepare(Some(base.join("dangling")), Some(&project)).unwrap_err();
+        assert!(!base.join("missing").exists() && !project.join("later").exists());
+        assert_eq!(std::fs::read_dir(&project).unwrap().count(), 1, "nothing is made in the project");
+        // What only looks like it leads elsewhere.
+        prepare(Some(base.join("missing/../project-2/home")), Some(&project)).unwrap();
     }
 
     #[test]

@@ -135,7 +135,8 @@ pub struct DocumentState {
     pub current: Option<StoredDocument>,
     /// Why what is there cannot be read.
     pub problem: Option<DocumentProblem>,
-    /// What was accepted last, also when it is gone.
+    /// What was accepted last, also when it is gone. It is `Trusted`; `Rejected` when a person has refused it since,
+    /// and `Undecided` when these are not the bytes that were accepted: then nobody knows what restricts.
     pub last_accepted: Option<StoredDocument>,
 }
 

@@ -223,7 +223,8 @@ pub(crate) struct TextPattern {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
-    Literal(char),
+    /// Never empty, and never next to another one.
+    Text(String),
     One,
     Many,
 }
@@ -277,40 +278,59 @@ const fn is_active(character: char) -> bool {
     )
 }
 
-/// Matches character by character; on a mismatch the last `*` takes one character more. Later stars make
-/// earlier ones irrelevant, also with guarded wildcards: what the last star may not skip, no earlier could.
+/// Matches token by token; on a mismatch the last `*` takes more. Later stars make earlier ones irrelevant, also
+/// with guarded wildcards: what the last star may not skip, no earlier could.
 fn matches_text(tokens: &[Token], text: &str, guarded: bool) -> bool {
-    let mut rest = tokens;
-    let mut left = text.chars();
+    let (mut rest, mut left) = (tokens, text);
+    // What follows the last star, and the text of which it has taken nothing yet.
     let mut retry = None;
     loop {
-        let mut ahead = left.clone();
-        match (rest.split_first(), ahead.next()) {
-            (Some((Token::Many, after)), _) => {
-                retry = Some((after, left.clone()));
+        match rest.split_first() {
+            Some((Token::Many, after)) => {
+                retry = Some((after, left));
                 rest = after;
                 continue;
             }
-            (Some((Token::One, after)), Some(found)) if !(guarded && is_active(found)) => {
-                rest = after;
-                left = ahead;
-                continue;
+            Some((Token::One, after)) => {
+                let mut ahead = left.chars();
+                if ahead.next().is_some_and(|found| !(guarded && is_active(found))) {
+                    (rest, left) = (after, ahead.as_str());
+                    continue;
+                }
             }
-            (Some((Token::Literal(wanted), after)), Some(found)) if *wanted == found => {
-                rest = after;
-                left = ahead;
-                continue;
+            Some((Token::Text(wanted), after)) => {
+                if let Some(ahead) = left.strip_prefix(&**wanted) {
+                    (rest, left) = (after, ahead);
+                    continue;
+                }
             }
-            (None, None) => return true,
-            _ => {}
+            None if left.is_empty() => return true,
+            None => {}
         }
-        let Some((after, from)) = &mut retry else { return false };
-        match from.next() {
-            Some(skipped) if !(guarded && is_active(skipped)) => {}
-            _ => return false,
+        let Some((after, from)) = retry else { return false };
+        let Some(taken) = taken(after, from) else { return false };
+        let (skipped, ahead) = from.split_at(taken);
+        if guarded && skipped.contains(is_active) {
+            return false;
         }
-        rest = after;
-        left = from.clone();
+        retry = Some((after, ahead));
+        (rest, left) = (after, ahead);
+    }
+}
+
+/// How many bytes a star takes, at least one character, before what follows it can match; `None` when it never can.
+/// Texts are searched for as a whole, so that no text takes longer than its length and that of the pattern.
+fn taken(after: &[Token], from: &str) -> Option<usize> {
+    let first = from.chars().next()?.len_utf8();
+    match after {
+        [] => Some(from.len()),
+        // It ends the text, so only the end matters.
+        [Token::Text(last)] => {
+            let at = from.len().checked_sub(last.len())?;
+            (at >= first && from.ends_with(&**last)).then_some(at)
+        }
+        [Token::Text(wanted), Token::Many, ..] => Some(first + from.get(first..)?.find(&**wanted)?),
+        _ => Some(first),
     }
 }
 
@@ -380,11 +400,12 @@ fn join(left: &str, right: &str) -> Result<String, PatternError> {
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     for character in text.chars() {
-        match character {
-            '*' if tokens.last() == Some(&Token::Many) => {}
-            '*' => tokens.push(Token::Many),
-            '?' => tokens.push(Token::One),
-            literal => tokens.push(Token::Literal(literal)),
+        match (character, tokens.last_mut()) {
+            ('*', Some(Token::Many)) => {}
+            ('*', _) => tokens.push(Token::Many),
+            ('?', _) => tokens.push(Token::One),
+            (literal, Some(Token::Text(text))) => text.push(literal),
+            (literal, _) => tokens.push(Token::Text(literal.into())),
         }
     }
     tokens

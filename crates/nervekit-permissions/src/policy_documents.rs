@@ -225,6 +225,9 @@ fn writable(scope: DocumentScope, state: &DocumentState) -> Result<Option<Policy
             }
             Ok(Some(parsed))
         }
+        (None, Some(last)) if last.trust == Trust::Undecided => {
+            Err(untrusted(DocumentError::Untrusted { current: Box::new(last.digest) }))
+        }
         (None, Some(last)) => {
             let last = PolicyDocument::parse(scope, &last.bytes)?;
             Ok(Some(restrictions(last)))

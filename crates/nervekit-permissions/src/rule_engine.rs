@@ -88,7 +88,7 @@ struct PolicyKey {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RuleSetState {
     current: Option<(Digest, Trust)>,
-    last_accepted: Option<Digest>,
+    last_accepted: Option<(Digest, Trust)>,
     problem: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl RuleSetState {
     fn of(state: &DocumentState) -> Self {
         Self {
             current: state.current.as_ref().map(|document| (document.digest, document.trust)),
-            last_accepted: state.last_accepted.as_ref().map(|document| document.digest),
+            last_accepted: state.last_accepted.as_ref().map(|document| (document.digest, document.trust)),
             problem: state.problem.as_ref().map(ToString::to_string),
         }
     }

@@ -184,19 +184,19 @@ impl FileDocuments {
     }
 
     /// Reads a record, changes it and writes it, until nobody was faster.
-    async fn decide(
+    async fn decide<T: Send>(
         &self,
         id: &DocumentId,
-        change: impl Fn(&mut TrustRecord) + Send + Sync,
-    ) -> Result<(), DocumentError> {
+        change: impl Fn(&mut TrustRecord) -> T + Send + Sync,
+    ) -> Result<T, DocumentError> {
         for _ in 0..MAXIMUM_ATTEMPTS {
             let mut record = self.trust.read(id).await?.unwrap_or_default();
-            change(&mut record);
+            let changed = change(&mut record);
             record.revision += 1;
             match self.trust.replace(id, record.clone()).await {
                 Ok(()) => {
                     self.files.learn(id, record);
-                    return Ok(());
+                    return Ok(changed);
                 }
                 Err(DocumentError::Changed { .. }) => {}
                 Err(error) => return Err(error),
@@ -270,8 +270,12 @@ impl Documents for FileDocuments {
             blocking(move || Staged::write(&place, expected, &bytes)).await?
         };
         // Whenever this ends, the record knows both the bytes that are there and those that may be.
-        self.decide(id, |record| record.announce(digest)).await?;
-        blocking(move || staged.commit()).await?;
+        let before = self.decide(id, |record| record.announce(digest)).await?;
+        if let Err(error) = blocking(move || staged.commit()).await {
+            // Why it failed is what the caller has to know, also when this cannot be written either.
+            let _ = self.decide(id, |record| record.withdraw(digest, before)).await;
+            return Err(error);
+        }
         self.decide(id, |record| record.accept(id.owner.scope(), &bytes)).await?;
         Ok(digest)
     }

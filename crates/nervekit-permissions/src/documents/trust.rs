@@ -72,10 +72,21 @@ impl TrustRecord {
         }
     }
 
-    /// Accepts what will be written, beside what is there.
-    pub(super) fn announce(&mut self, digest: Digest) {
+    /// Accepts what will be written, beside what is there, and returns what was decided about it before.
+    pub(super) fn announce(&mut self, digest: Digest) -> Trust {
+        let before = self.trust(&digest);
         self.rejected.retain(|known| *known != digest);
         remember(&mut self.accepted, digest);
+        before
+    }
+
+    /// Takes an announcement back: it was not written.
+    pub(super) fn withdraw(&mut self, digest: Digest, before: Trust) {
+        match before {
+            Trust::Trusted => {}
+            Trust::Undecided => self.accepted.retain(|known| *known != digest),
+            Trust::Rejected => self.reject(digest),
+        }
     }
 
     /// Accepts what is there. A user's older versions end with it: putting one back must not bring back what
@@ -110,10 +121,12 @@ impl TrustRecord {
             let trust = self.trust(&document.digest);
             document.trust(trust)
         });
-        state.last_accepted = self
-            .last_accepted
-            .as_ref()
-            .map(|bytes| StoredDocument::new(Arc::clone(bytes)).trust(Trust::Trusted));
+        state.last_accepted = self.last_accepted.as_ref().map(|bytes| {
+            // It may have been refused since, and a damaged store may hold other bytes than were accepted.
+            let document = StoredDocument::new(Arc::clone(bytes));
+            let trust = self.trust(&document.digest);
+            document.trust(trust)
+        });
         state
     }
 }

@@ -47,6 +47,25 @@ fn case_14_a_text_star_crosses_slashes() {
     assert!(TextPattern::parse("cargo {test,check} *").unwrap().matches("cargo test -p a/b", true));
 }
 
+/// With one step for each character of the pattern at each of the text this takes minutes.
+#[test]
+fn the_worst_pattern_is_matched_with_the_longest_value_in_reasonable_time() {
+    let (value, braces) = ("a".repeat(1 << 16), "{b,c}".repeat(6));
+    for text in [
+        format!("*{}{braces}d", "a".repeat(470)),
+        format!("*{}{braces}*", "a".repeat(470)),
+        format!("*{}?{}{braces}", "a".repeat(230), "a".repeat(230)),
+        format!("{}{braces}", "*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".repeat(9)),
+    ] {
+        let pattern = TextPattern::parse(&text).unwrap();
+        for guarded in [false, true] {
+            assert!(!pattern.matches(&value, guarded), "{text}");
+            let end = format!("{}bcbcbcd", &value[..value.len() - 7]);
+            assert_eq!(pattern.matches(&end, guarded), text.contains('d') || text.ends_with('*'), "{text}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_pattern_is_an_error() {
     use PatternError::*;
@@ -106,6 +125,21 @@ fn naive_segment(segment: &[char], name: &[char]) -> bool {
 }
 
 proptest! {
+    #[test]
+    fn matching_texts_agrees_with_the_naive_reading(
+        text in "[ab;?*é]{1,8}", value in "[ab;é]{0,12}",
+    ) {
+        let pattern = TextPattern::parse(&text).unwrap();
+        let characters = |text: &str| text.chars().collect::<Vec<char>>();
+        let matches = naive_segment(&characters(&text), &characters(&value));
+        prop_assert_eq!(pattern.matches(&value, false), matches);
+        // Guarded wildcards match less, and the same where nothing is active.
+        prop_assert!(!pattern.matches(&value, true) || matches);
+        if !value.contains(';') {
+            prop_assert_eq!(pattern.matches(&value, true), matches);
+        }
+    }
+
     #[test]
     fn matching_agrees_with_the_naive_reading(
         segments in prop::collection::vec(prop_oneof![Just("**".to_owned()), "[ab?*]{1,4}"], 1..6),

@@ -9,6 +9,7 @@ use crate::decision::{CallOrigin, Decision};
 use crate::descriptor::Risk;
 use crate::grant::{GrantScope, SuggestedRule, SuggestionKind};
 use crate::path::ResolvedCall;
+use crate::policy::compile;
 use crate::root::Root;
 use crate::rule::{Filter, Matcher, Operator, Rule, TargetKind};
 use crate::target::{Access, TargetScope};
@@ -42,7 +43,8 @@ pub(super) fn suggest(call: &ResolvedCall) -> Vec<SuggestedRule> {
         }
     }
     let narrow = suggestions.len();
-    suggestions.retain(|suggested| is_clear(&suggested.rule.when));
+    // A name may hold what no rule does, such as a line break.
+    suggestions.retain(|suggested| is_clear(&suggested.rule.when) && compile(&suggested.rule).is_ok());
     if suggestions.len() < narrow {
         suggestions.splice(0..0, whole_call(call, true));
     }
@@ -198,39 +200,87 @@ fn whole_call(call: &ResolvedCall, secret: bool) -> Option<SuggestedRule> {
     }))
 }
 
-/// Whether a value is better not written into a file. Common prefixes of tokens and names of fields.
+/// Words that name what is better not written into a file, without the `-` and `_` in them.
+const NAMES: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "credential",
+    "authorization",
+    "cookie",
+    "bearer",
+];
+
+/// Whether a value is better not written into a file: common beginnings of tokens, names of fields, headers,
+/// variables and options, and passwords in addresses.
 pub(crate) fn looks_secret(value: &Value) -> bool {
-    const PREFIXES: [&str; 11] = [
+    match value {
+        Value::String(text) => is_secret(text),
+        Value::Array(items) => items.iter().any(|item| {
+            item.as_str().is_some_and(|text| text.starts_with('-') && names_secret(text))
+                || looks_secret(item)
+        }),
+        Value::Object(map) => {
+            // A field of the name, or one item of a list of headers or variables.
+            let pair = map.contains_key("value")
+                && ["name", "key"]
+                    .iter()
+                    .any(|key| map.get(*key).and_then(Value::as_str).is_some_and(names_secret));
+            pair || map
+                .iter()
+                .any(|(key, value)| value.is_string() && names_secret(key) || looks_secret(value))
+        }
+        _ => false,
+    }
+}
+
+fn is_secret(text: &str) -> bool {
+    const PREFIXES: [&str; 12] = [
         "ghp_",
         "gho_",
         "github_pat_",
         "glpat-",
         "xoxb-",
         "xoxp-",
+        "sk_live_",
         "AKIA",
         "AIza",
         "-----BEGIN ",
         "Bearer ",
         "eyJhbGciOi",
     ];
-    const NAMES: [&str; 8] =
-        ["password", "passwd", "secret", "token", "api_key", "apikey", "credential", "authorization"];
-    match value {
-        Value::String(text) => {
-            let lower = text.to_ascii_lowercase();
-            // Within a word, as in `task-list`, it is none.
-            let key = |(at, _)| !text.get(..at).is_some_and(|before| before.ends_with(char::is_lowercase));
-            PREFIXES.iter().any(|prefix| text.contains(prefix))
-                || text.match_indices("sk-").any(key)
-                || NAMES
-                    .iter()
-                    .any(|name| lower.contains(&format!("{name}=")) || lower.contains(&format!("{name}:")))
-        }
-        Value::Array(items) => items.iter().any(looks_secret),
-        Value::Object(map) => map.iter().any(|(key, value)| {
-            let key = key.to_ascii_lowercase();
-            value.is_string() && NAMES.iter().any(|name| key.contains(name)) || looks_secret(value)
-        }),
-        _ => false,
-    }
+    // Within a word, as in `task-list`, it is none.
+    let key = |(at, _)| !text.get(..at).is_some_and(|before: &str| before.ends_with(char::is_lowercase));
+    let plain = plain(text);
+    // `name=`, `name: ` and `"name": `.
+    let given = |name: &&str| {
+        plain.match_indices(*name).any(|(at, _)| {
+            let after = plain.get(at + name.len()..).unwrap_or_default();
+            after.trim_start_matches(['"', '\'', ' ']).starts_with(['=', ':'])
+        })
+    };
+    PREFIXES.iter().any(|prefix| text.contains(prefix))
+        || text.match_indices("sk-").any(key)
+        || NAMES.iter().any(given)
+        || text.split_whitespace().any(|word| word.starts_with('-') && names_secret(word))
+        || text.split("://").skip(1).any(|address| {
+            let authority = address.split(['/', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
+            authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        })
+}
+
+fn names_secret(name: &str) -> bool {
+    let plain = plain(name);
+    NAMES.iter().any(|known| plain.contains(known))
+}
+
+/// As names are compared: `X-Api-Key`, `apiKey` and `API_KEY` are one.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }

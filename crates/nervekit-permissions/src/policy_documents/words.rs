@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::descriptor::ToolKind;
 use crate::root::Root;
-use crate::rule::{Filter, Matcher, Operator, Quantifier, TargetKind};
+use crate::rule::{Filter, Matcher, Operator, Quantifier, QueryMatch, TargetKind};
 use crate::target::Access;
 
 /// Says which calls a filter matches. What a filter does not narrow is not mentioned, so that a wide rule reads as
@@ -98,6 +98,9 @@ fn target(matcher: &Matcher) -> String {
         if let Some(text) = text {
             words.push(format!("{word} {}", quoted(text)));
         }
+    }
+    if matcher.query == Some(QueryMatch::Any) {
+        words.push("with any query".to_owned());
     }
     match &matcher.root {
         Some(Root::Project) => words.push("in the project".to_owned()),

@@ -15,7 +15,8 @@ use crate::evidence::IgnoredDocument;
 pub(crate) struct Layer {
     /// Never empty; `None` is the absence of the document.
     pub(super) versions: Vec<Option<Arc<CheckedDocument>>>,
-    /// Set when it is not known what restricts, because what was accepted cannot be read: then every call asks.
+    /// Set when it is not known what restricts, because what was accepted last, or the first that
+    /// a person wrote, cannot be read: then every call asks.
     pub(super) unknown: bool,
     pub(super) notices: Vec<IgnoredDocument>,
     /// The SHA-256 of the versions, as far as they do not follow from each other.
@@ -64,8 +65,11 @@ impl Layer {
     ) -> Self {
         let mut notices = Vec::new();
         let mut notice = |what: String| notices.push(IgnoredDocument::new(scope, &*state.place, what));
-        let kept =
-            if state.last_accepted.is_some() { "; what was accepted last still restricts" } else { "" };
+        let kept = match (&state.last_accepted, scope) {
+            (Some(_), _) => "; what was accepted last still restricts",
+            (None, DocumentScope::User) => "; until it can be read, every call asks",
+            (None, _) => "",
+        };
         let mut now = None;
         let mut unreadable = state.current.is_none() && state.problem.is_some();
         match (&state.current, &state.problem) {
@@ -98,9 +102,21 @@ impl Layer {
             (None, None) => {}
         }
         let mut unknown = false;
-        let last = match state.last_accepted.as_ref().map(|last| (read(last), last.digest)) {
-            Some((Ok(last), digest)) => Some((last, digest)),
-            Some((Err(error), _)) => {
+        let last = state.last_accepted.as_ref().map(|last| match last.trust {
+            Trust::Undecided => Err("other bytes are stored than were accepted".to_owned()),
+            Trust::Trusted => Ok((read(last)?, last.digest)),
+            // What a person refused since allows nothing any more.
+            Trust::Rejected => {
+                let restrictions = strictest(None, Some(&*read(last)?));
+                Ok((
+                    Arc::new(restrictions),
+                    Digest::of_parts(["restrictions of".as_bytes(), last.digest.as_bytes()]),
+                ))
+            }
+        });
+        let last = match last {
+            Some(Ok(last)) => Some(last),
+            Some(Err(error)) => {
                 notice(format!("what was accepted last cannot be read, so every call asks: {error}"));
                 unknown = true;
                 None

@@ -133,8 +133,11 @@ impl Source {
         };
         let last = match (current.trust, &state.last_accepted) {
             (Trust::Trusted, _) => None,
-            (_, Some(last)) => Some(last),
-            (_, None) => {
+            (_, Some(last)) if last.trust == Trust::Trusted => Some(last),
+            (Trust::Rejected, _) => {
+                return Err(format!("the rule set `{shown}` was rejected: {}", state.place));
+            }
+            (Trust::Undecided, _) => {
                 return Err(format!("the rule set `{shown}` is new and not accepted: {}", state.place));
             }
         };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod absence;
+mod attack;
 mod bed;
 mod cache;
 mod corpus;

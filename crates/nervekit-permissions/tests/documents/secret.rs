@@ -54,6 +54,19 @@ fn calls() -> Vec<(ToolDescriptor, Value, String)> {
         (write(), json!({"path": format!("{0}/{0}/{0}/{0}/{0}/{0}/{0}", "y".repeat(200))}), "y".repeat(200)),
         (note(), json!({"password": "hunter2"}), "hunter2".to_owned()),
         (note(), json!({"deep": [{"apiKey": "hunter2"}]}), "hunter2".to_owned()),
+        (note(), json!({"headers": {"X-Api-Key": "hunter2"}}), "hunter2".to_owned()),
+        (note(), json!({"headers": [{"name": "Cookie", "value": "hunter2"}]}), "hunter2".to_owned()),
+        (note(), json!({"args": ["login", "--password", "hunter2"]}), "hunter2".to_owned()),
+        (fetch(), json!({"url": "https://a.test/?X-Api-Key=hunter2"}), "hunter2".to_owned()),
+        (bash(), json!({"command": "login --password hunter2"}), "hunter2".to_owned()),
+        (bash(), json!({"command": "curl -H 'X-Api-Key: hunter2' https://a.test"}), "hunter2".to_owned()),
+        (
+            bash(),
+            json!({"command": "curl -d '{\"password\": \"hunter2\"}' https://a.test"}),
+            "hunter2".to_owned(),
+        ),
+        (bash(), json!({"command": "AWS_SECRET_ACCESS_KEY=hunter2 aws s3 ls"}), "hunter2".to_owned()),
+        (bash(), json!({"command": "git clone https://me:hunter2@a.test/x"}), "hunter2".to_owned()),
         (note(), json!({"text": long.clone()}), long),
     ]
 }
@@ -144,7 +157,14 @@ async fn a_rule_that_was_made_up_is_not_saved() {
 #[tokio::test]
 async fn words_that_only_resemble_a_key_are_kept_in_clear() {
     let bed = Bed::new();
-    for path in ["docs/task-list.md", "src/disk-usage.rs", "risk-register/open"] {
+    for path in [
+        "docs/task-list.md",
+        "src/disk-usage.rs",
+        "risk-register/open",
+        "src/token.rs",
+        "docs/secret-key.md",
+        "docs/a@b.md",
+    ] {
         let evaluation = evaluate(&bed, &write(), &json!({ "path": path }), &PolicyDocument::new());
         let kinds: Vec<_> = evaluation.evidence.suggestions.iter().map(|known| known.kind).collect();
         assert_eq!(kinds, [SuggestionKind::Exact, SuggestionKind::Subtree], "{path}");

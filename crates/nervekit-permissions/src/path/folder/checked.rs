@@ -121,6 +121,14 @@ impl Folder {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
+    pub(crate) fn rename_new(&self, _from: &OsStr, _to: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn exchange(&self, _one: &OsStr, _other: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         require_file(&self.0.join(name))?;
         fs::remove_file(self.0.join(name))

@@ -171,6 +171,35 @@ impl Folder {
         self.sync()
     }
 
+    /// Gives an entry a name that nothing has yet, durably. `Unsupported` where that cannot be done in one step.
+    pub(crate) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.rename_in_one_step(from, to, true)
+    }
+
+    /// Lets two entries change their names, durably. `Unsupported` where that cannot be done in one step.
+    pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        self.rename_in_one_step(one, other, false)
+    }
+
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    fn rename_in_one_step(&self, from: &OsStr, to: &OsStr, new: bool) -> io::Result<()> {
+        use rustix::fs::RenameFlags;
+        let flags = if new { RenameFlags::NOREPLACE } else { RenameFlags::EXCHANGE };
+        match rustix::fs::renameat_with(&self.0, from, &self.0, to, flags) {
+            Ok(()) => self.sync(),
+            // The file system does not know it, or the kernel, or a sandbox forbids it.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    fn rename_in_one_step(&self, _from: &OsStr, _to: &OsStr, _new: bool) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         let (seen, _) = self.look(name)?;
         require_file(seen.kind)?;
