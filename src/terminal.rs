@@ -8,7 +8,7 @@ use nervekit_conversation_core::{
 use nervekit_permissions::{
     BoundRule, Decision, DocumentError, DocumentStatus, GrantScope, Standing, SuggestedRule,
 };
-use nervekit_types::Principal;
+use nervekit_types::{Digest, Principal};
 
 use crate::error::Error;
 
@@ -156,26 +156,33 @@ async fn approval(
             Said::Line(line) => line,
             Said::Ended => return Ok(None),
         };
-        let word = line.trim().to_lowercase();
-        match word.as_str() {
-            "y" | "yes" => return Ok(Some(Resolution::approve(interaction.digest))),
-            "n" | "no" => return Ok(Some(Resolution::deny())),
-            _ => {}
-        }
-        if let Some(text) = word.strip_prefix("n ").or_else(|| word.strip_prefix("no ")) {
-            return Ok(Some(Resolution::Deny { message: Some(text.to_owned()), remember: None }));
-        }
-        let (never, number) = word.strip_prefix('-').map_or((false, &*word), |number| (true, number));
-        let chosen = number.parse::<usize>().ok().and_then(|number| kept.get(number.checked_sub(1)?));
-        if let Some((remember, _)) = chosen {
-            let answer = if never { Resolution::deny() } else { Resolution::approve(interaction.digest) };
-            return Ok(Some(answer.remember(remember.clone())));
+        if let Some(resolution) = decision(&line, interaction.digest, &kept) {
+            return Ok(Some(resolution));
         }
         let help = "`y` allows it once, `n` denies it (`n because …` tells the model why)";
         let more =
             if kept.is_empty() { "" } else { "; `1` allows what the line says, `-1` denies it, from now on" };
         let _ = writeln!(std::io::stdout(), "{help}{more}");
     }
+}
+
+/// What a line says about an approval; `None` when it says nothing that is known. The model reads a reason as it was
+/// typed.
+fn decision(line: &str, digest: Digest, kept: &[(Remember, String)]) -> Option<Resolution> {
+    let line = line.trim();
+    let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match (word.to_lowercase().as_str(), reason.trim()) {
+        ("y" | "yes", "") => return Some(Resolution::approve(digest)),
+        ("n" | "no", "") => return Some(Resolution::deny()),
+        ("n" | "no", reason) => {
+            return Some(Resolution::Deny { message: Some(reason.to_owned()), remember: None });
+        }
+        _ => {}
+    }
+    let (never, number) = line.strip_prefix('-').map_or((false, line), |number| (true, number));
+    let (remember, _) = kept.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let answer = if never { Resolution::deny() } else { Resolution::approve(digest) };
+    Some(answer.remember(remember.clone()))
 }
 
 /// Where each suggested rule may be kept, with what it is about, safe to print.
@@ -230,5 +237,37 @@ async fn read(prompt: String) -> Result<Said, Error> {
     match reading.await {
         Ok(said) => Ok(said?),
         Err(_) => Ok(Said::Ended),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_a_decision_and_a_reason_as_it_was_typed() {
+        let digest = Digest::of("shown");
+        let kept = [
+            (Remember::conversation(0), "a".to_owned()),
+            (Remember::new(GrantScope::User, 1), "b".to_owned()),
+        ];
+        let deny = |reason: &str| Resolution::Deny { message: Some(reason.to_owned()), remember: None };
+        for (line, expected) in [
+            ("y", Some(Resolution::approve(digest))),
+            (" YES\n", Some(Resolution::approve(digest))),
+            ("n", Some(Resolution::deny())),
+            ("No, ", None),
+            ("n Use `Cargo.toml`, not README.md ", Some(deny("Use `Cargo.toml`, not README.md"))),
+            ("NO  ask Ada", Some(deny("ask Ada"))),
+            ("1", Some(Resolution::approve(digest).remember(kept[0].0.clone()))),
+            ("-2", Some(Resolution::deny().remember(kept[1].0.clone()))),
+            ("y please", None),
+            ("0", None),
+            ("3", None),
+            ("--1", None),
+            ("", None),
+        ] {
+            assert_eq!(decision(line, digest, &kept), expected, "{line:?}");
+        }
     }
 }

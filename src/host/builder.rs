@@ -476,7 +476,7 @@ impl HostBuilder {
         match folders {
             Some(folders) if matches!(self.kept, Kept::Home) || self.home.is_some() => folders.roots(),
             Some(folders) => folders.roots_outside_home(),
-            None => Roots::new().temp(std::env::temp_dir()),
+            None => folder::personal_roots(folder::os_home().as_deref()),
         }
     }
 
@@ -576,4 +576,18 @@ async fn open_file(folders: Option<&Folders>, wait: Duration) -> Result<Arc<dyn 
 #[expect(clippy::unused_async, reason = "as where a file is opened")]
 async fn open_file(_folders: Option<&Folders>, _wait: Duration) -> Result<Arc<dyn Backend>, BuildError> {
     Err(BuildError::new(Features::BUILT.home_problem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use nervekit_permissions::Root;
+
+    use super::*;
+
+    #[test]
+    fn what_the_person_keeps_is_protected_also_without_a_project() {
+        let roots = HostBuilder::in_memory().roots(None);
+        assert_eq!(roots.iter().any(|root| root.root == Root::Home), folder::os_home().is_some());
+        assert!(roots.iter().any(|root| root.root == Root::Temp));
+    }
 }

@@ -61,14 +61,20 @@ impl Folders {
 
     /// The same for a host that keeps nothing in a home.
     pub(super) fn roots_outside_home(&self) -> Roots {
-        let mut roots = Roots::new().temp(std::env::temp_dir());
-        if let Some(project) = &self.project {
-            roots = roots.plans(project.join(".nerve/plans")).project(project);
-        }
-        match &self.os_home {
-            Some(home) => roots.home(home),
+        let roots = personal_roots(self.os_home.as_deref());
+        match &self.project {
+            Some(project) => roots.plans(project.join(".nerve/plans")).project(project),
             None => roots,
         }
+    }
+}
+
+/// The folders of the person and the platform, which hold what is protected under every rule set.
+pub(super) fn personal_roots(os_home: Option<&Path>) -> Roots {
+    let roots = Roots::new().temp(std::env::temp_dir());
+    match os_home {
+        Some(home) => roots.home(home),
+        None => roots,
     }
 }
 

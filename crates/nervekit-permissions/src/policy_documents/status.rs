@@ -33,7 +33,8 @@ pub enum Standing {
     Changed,
     /// It is gone; if it held rules, what was accepted last still restricts.
     Gone,
-    /// It cannot be read; if it held rules, what was accepted last still restricts.
+    /// It cannot be read; if it held rules, what was accepted last still restricts. Where nothing of the user was
+    /// accepted before, every call asks.
     Malformed,
 }
 
