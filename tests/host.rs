@@ -558,3 +558,41 @@ async fn every_project_of_a_host_is_trusted_by_itself() {
     assert_eq!(responses(&conversation).await[0].outcome, CallOutcome::Denied);
     assert_eq!(wrote(&host).await, CallOutcome::Completed);
 }
+
+#[tokio::test]
+async fn rules_speak_of_folders_that_the_host_registers_and_what_it_protects_is_asked_about() {
+    let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shared = tempfile::tempdir().unwrap();
+    std::fs::write(shared.path().join("token.txt"), "secret").unwrap();
+    put(
+        &home.path().join("config/permissions.json"),
+        r#"{"schemaVersion": 2, "overlays": [{"ruleSetId": "supervised", "rules": [{"id": "shared", "decision": "allow",
+            "when": {"toolNames": ["write"], "targets": {"quantifier": "all",
+                "matcher": {"kind": "path", "root": "host:shared", "pattern": "**"}}}}]}]}"#,
+    );
+    let model = |path: std::path::PathBuf, tool: &'static str| {
+        ScriptedModel::from_fn(move |request| match request.messages.last() {
+            Some(Message::ToolResult(_)) => ScriptedReply::text("done"),
+            _ if tool == "write" => {
+                ScriptedReply::call_tool(tool, json!({"path": path, "content": "a note"}))
+            }
+            _ => ScriptedReply::call_tool(tool, json!({"path": path})),
+        })
+    };
+    let open = async |model| {
+        let builder = Host::local().home(home.path()).project(project.path()).model(model).unattended();
+        builder.root("shared", shared.path()).protect(shared.path().join("token.txt")).open().await.unwrap()
+    };
+    for (path, tool, expected) in [
+        (shared.path().join("note.txt"), "write", CallOutcome::Completed),
+        (home.path().join("note.txt"), "write", CallOutcome::Denied),
+        (shared.path().join("note.txt"), "read", CallOutcome::Completed),
+        (shared.path().join("token.txt"), "read", CallOutcome::Denied),
+    ] {
+        let host = open(model(path.clone(), tool)).await;
+        assert_eq!(wrote(&host).await, expected, "{tool} {}", path.display());
+        host.shutdown(Duration::from_secs(10)).await;
+    }
+    let missing = Host::local().home(home.path()).model(silent()).root("gone", shared.path().join("gone"));
+    assert!(matches!(&problems(missing).await[..], [BuildProblem::NoSuchFolder { .. }]));
+}

@@ -13,7 +13,9 @@ use nervekit_harness::{
     Adapter, Credentials, EnvironmentCredentials, Harness, IntoModel, ModelChoice, ModelRegistry,
     ModelSelection, Provider, RetryPolicy, ThinkingLevel, Transport,
 };
-use nervekit_permissions::{DocumentOwner, Documents, FileDocuments, PermissionEngine, Roots, RuleEngine};
+use nervekit_permissions::{
+    DocumentOwner, Documents, FileDocuments, PermissionEngine, Roots, RuleEngine, TargetResolver,
+};
 use nervekit_tools::{
     AssetStore, Catalog, CatalogError, FileAssetStore, MemoryAssetStore, Processes, Tool, catalog,
 };
@@ -62,6 +64,8 @@ pub struct HostBuilder {
     permissions: Option<Arc<dyn PermissionEngine>>,
     documents: Option<Arc<dyn Documents>>,
     external_edits: bool,
+    roots: Vec<(String, PathBuf)>,
+    protected: Vec<PathBuf>,
     assets: Option<Arc<dyn AssetStore>>,
     assets_are_durable: bool,
     processes: Option<Arc<dyn Processes>>,
@@ -95,6 +99,8 @@ impl HostBuilder {
             permissions: None,
             documents: None,
             external_edits: false,
+            roots: Vec::new(),
+            protected: Vec::new(),
             assets: None,
             assets_are_durable: false,
             processes: None,
@@ -234,6 +240,20 @@ impl HostBuilder {
         self
     }
 
+    /// Registers a folder besides those of the project and the home, which must exist. Rules speak of it as
+    /// `"root": "host:<name>"` and of what lies in it as `${host:<name>}/…`; by itself it allows nothing.
+    pub fn root(mut self, name: impl Into<String>, folder: impl Into<PathBuf>) -> Self {
+        self.roots.push((name.into(), folder.into()));
+        self
+    }
+
+    /// Protects a file or folder besides the known stores of credentials: reading it asks under every rule set, and
+    /// searches skip it.
+    pub fn protect(mut self, path: impl Into<PathBuf>) -> Self {
+        self.protected.push(path.into());
+        self
+    }
+
     /// Keeps large results and images here; it says of itself that it outlives the process.
     pub fn assets(mut self, assets: impl AssetStore) -> Self {
         self.assets = Some(Arc::new(assets));
@@ -322,6 +342,11 @@ impl HostBuilder {
             problems.push(BuildProblem::NoRuntime);
         }
         let folders = self.folders(&mut problems);
+        for (_, folder) in &mut self.roots {
+            if let Some(canonical) = folder::existing(folder, &mut problems) {
+                *folder = canonical;
+            }
+        }
         let models = self.models(&mut problems).await;
         let tools = self.catalog(&mut problems);
         if matches!(&self.kept, Kept::Backend(backend) if backend.facts().durable) && self.assets.is_none() {
@@ -339,7 +364,9 @@ impl HostBuilder {
         });
         let documents = self.open_documents(&backend, folders.as_ref()).await?;
         let permissions = self.permissions.clone().unwrap_or_else(|| {
-            let engine = RuleEngine::new(self.roots(folders.as_ref()));
+            let resolver = TargetResolver::new(self.roots(folders.as_ref()));
+            let resolver = self.protected.iter().fold(resolver, TargetResolver::protect);
+            let engine = RuleEngine::with_resolver(resolver);
             Arc::new(match &documents {
                 Some(documents) => engine.documents(documents.clone(), DocumentOwner::User(None)),
                 None => engine,
@@ -473,11 +500,12 @@ impl HostBuilder {
     }
 
     fn roots(&self, folders: Option<&Folders>) -> Roots {
-        match folders {
+        let roots = match folders {
             Some(folders) if matches!(self.kept, Kept::Home) || self.home.is_some() => folders.roots(),
             Some(folders) => folders.roots_outside_home(),
             None => folder::personal_roots(folder::os_home().as_deref()),
-        }
+        };
+        self.roots.iter().fold(roots, |roots, (name, folder)| roots.host(name, folder))
     }
 
     fn wire(self, mut builder: CoreBuilder) -> CoreBuilder {

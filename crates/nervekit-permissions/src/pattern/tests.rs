@@ -49,7 +49,7 @@ fn case_14_a_text_star_crosses_slashes() {
 
 /// With one step for each character of the pattern at each of the text this takes minutes.
 #[test]
-fn the_worst_pattern_is_matched_with_the_longest_value_in_reasonable_time() {
+fn the_worst_pattern_meets_the_longest_value() {
     let (value, braces) = ("a".repeat(1 << 16), "{b,c}".repeat(6));
     for text in [
         format!("*{}{braces}d", "a".repeat(470)),
