@@ -112,7 +112,9 @@ impl Inner {
         match saved {
             Ok(Ok(rule)) => Remembered::Saved { rule },
             Ok(Err(problem)) => Remembered::Failed { problem },
-            Err(_) => Remembered::Failed { problem: "saving the rule took too long".to_owned() },
+            Err(_) => Remembered::Failed {
+                problem: "saving the rule took too long; it may be there yet".to_owned(),
+            },
         }
     }
 
